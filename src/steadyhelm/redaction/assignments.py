@@ -18,7 +18,7 @@ _RULE: Final = "assigned secret"
 _MAY_FOLLOW: Final = re.compile(
     r"[\"'`\\<>\])?!%&=:*|\uff1a]|\xef|\xe2"
     r"|[ \t]{1,40}(?:[=:\"'`\\|<>?*(.-]|\xe2|%3|(?:is|was|are|were|will|has|have|had|might|may"
-    r"|should|must|set|changed|reset|updated|becomes|equals|for|of|to|on|in|at|as|As|ist|lautet|est|es|er|jest|je|or|di|de|do|da|dla|para|pour|string|String)\b)"
+    r"|should|must|we|I|you|they|d|set|changed|reset|updated|becomes|equals|for|of|to|on|in|at|as|As|ist|lautet|est|es|er|jest|je|or|di|de|do|da|dla|para|pour|string|String|PROGMEM)\b)"
     r"|[ \t]{1,6}\S{0,60}[^\sA-Za-z.,]"
     r"|\([^()]{0,80}[\"'`]"
     r"|[,;][\w ,;.-]{0,120}\\{1,8}[nr]|[,;][ ]{0,8}\\{0,8}(?:[\"']|(?:[vV]al|content|default|data|text))",

@@ -10,8 +10,8 @@ from steadyhelm.redaction.tokens import SecretSpan
 from steadyhelm.redaction.values import is_ordinary, looks_like_password
 
 _BEHIND: Final = (
-    r"[a-z\u00df-\u017f]{0,4}[\"'\\*\u300d]{0,6}(?P<op>(?:\s|\\{1,4}u00a0){0,4}(?:[:=\uff1a\uff1d\u2192\u2013\u2014-]{1,2}|\\{1,4}uff1a|\\{1,4}u201[34])"
-    r"|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\ub97c|\\{1,4}u662f|\\{1,4}u306f)|(?:\s\w{1,10}){0,2}:?\s(?=\S*[0-9]))"
+    r"[a-z\u00df-\u017f]{0,4}[\"'\\*\u300d]{0,6}(?P<op>(?:\s\w{1,12}){0,3}?(?:\s|\\{1,4}u00a0){0,4}(?:[:=\uff1a\uff1d\u2192\u2013\u2014-]{1,2}|\\{1,4}uff1a|\\{1,4}u201[34])"
+    r"|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\ub97c|\\{1,4}u(?:662f|4e3a|306f|b294|b97c))|(?:\s\w{1,10}){0,2}:?\s(?=\S*[0-9]))"
     r"\s{0,4}[\"'\\`\u300c]{0,6}(?P<value>(?:(?![\"'\\,;`])[!-~]){4,200})"
 )
 """What is between the word and the value: a sign, or a word such as `is`."""
@@ -45,7 +45,7 @@ def find_foreign_assigned(text: str) -> Iterator[SecretSpan]:
         return
     for match in _load_assignment().finditer(text):
         value = match["value"].rstrip(".!?)")
-        is_plain = match["op"].strip() != "" and match["op"].strip()[-1] in ":=\uff1a\uff1d"
+        is_plain = match["op"].strip()[:1] in tuple(":=\uff1a\uff1d")
         if not is_ordinary(value) and value.isascii() and (is_plain or looks_like_password(value)):
             yield SecretSpan(match.start("value"), match.end("value"), "assigned secret")
 

@@ -8,6 +8,7 @@ from steadyhelm.redaction.named_values import (
     Name,
     is_likely_secret,
     is_secret_value,
+    is_sent_password,
     is_small_number,
     is_weak_secret,
     names_a_secret,
@@ -43,9 +44,9 @@ _VALUE_WORD: Final = (
 _ASSIGN: Final = re.compile(
     rf"(?:{QUOTE}|\))?[\])]{{0,2}}{QUOTE}?[?!]?{_MARKUP}?(?:[ ]#?\d{{1,2}}(?=[ ]?:))?{_BLANKS}{{0,40}}"
     r"(?::[ ]?(?:&(?:'static[ ])?)?[A-Za-z_][\w.\[\]|<>?]{0,40}[ ]?=(?!=)"
-    r"|(?<=[ ])(?:string|String|\[\]byte|As[ ][A-Za-z]{1,20})[ ]{1,4}=(?!=)"
+    r"|(?<=[ ])(?:string|String|PROGMEM|\[\]byte|As[ ][A-Za-z]{1,20})[ ]{1,4}=(?!=)"
     rf"|(?P<op>{OPERATOR})){_MARKUP}?(?P<gap>{_BLANKS}{{0,40}}|\+)(?:{_TAG})?"
-    rf"(?:[|>][+-]?\d?[ \t]{{0,4}}{BREAK}[ \t]{{1,40}})?"
+    rf"(?:[|>][+-]?\d?[ \t]{{0,4}}{BREAK}[ \t]{{1,40}}|{BREAK}?[ \t]{{0,20}}string\(\d{{1,5}}\)[ ])?"
     r"(?:<code>)?"
 )
 _HEADER: Final = re.compile(
@@ -92,12 +93,13 @@ _FLAG: Final = re.compile(r"[ \t]{1,4}(?![-<|>&;])")
 _QUALIFIER: Final = (
     r"(?:[ \t]{0,2}\([^()\r\n\\]{1,40}\)"
     r"|[ \t]{1,3}(?:for|of|to|on|in|at|f\u00fcr|pour|para|di|de|do|da|dla)[ \t]{1,3}"
-    r"(?:the )?[\"']?[\w.@:/-]{1,60}[\"']?(?: \w{1,20})?)"
+    r"(?:the )?[\"']?[\w.@:/-]{1,60}[\"']?(?: \w{1,20})?"
+    r"|[ ]d(?:'|\u2019|\\{1,4}u2019)ordine|[ ](?:we|I|you|they)[ ]\w{1,12})"
 )
 _IS: Final = re.compile(
     rf"{QUOTE}?(?:'s[ \t]{{1,3}}|{_QUALIFIER}[ \t]{{0,3}}[:=][ \t]{{1,3}}|{_QUALIFIER}?[ \t]{{1,3}}"
     r"(?:(?:is|was|are|were|(?:will|might|may|should|must) be|(?:has|have|had) been|becomes|equals|remains"
-    r"|ist|lautet|war|est|sera|es|je|ser\u00e1|\u00e9|\u00e8|jest|\u00e4r|er|now|set|changed|reset|updated|rotated"
+    r"|ist|lautet|war|est|sera|es|je|ser\u00e1|\u00e9|\u00e8|\\{1,4}u00e[89]|jest|\u00e4r|\\{1,4}u00e4r|er|now|set|changed|reset|updated|rotated"
     r"|just|simply|still|currently|to|as)(?:[ \t]{1,3}|:[ \t]{0,3})){1,4})"
 )
 _IS_FINNIC: Final = re.compile(r"[ \t]{1,3}on[ \t]{1,3}")
@@ -219,9 +221,8 @@ def _read_element(text: str, name: Name) -> Value | None:
     value = _XML_VALUE.match(text, match.end()) if match else None
     if not value or not text.startswith(_ELEMENT_ENDS, value.end()):
         return None
-    if not is_secret_value(value[0].strip(), name.text, name.strength):
-        return None
-    return Value(*value.span(), "<")
+    is_secret = is_secret_value(value[0].strip(), name.text, name.strength)
+    return Value(*value.span(), "<") if is_secret else None
 
 
 def _read_pair(text: str, name: Name) -> Value | None:
@@ -275,9 +276,8 @@ def _read_call(text: str, name: Name) -> Value | None:
     """Read the value in brackets behind a name, or given to what a name was looked up for."""
     match = _CALL.match(text, name.end) or _CHAIN.match(text, name.end)
     value = read_value(text, match.end()) if match else None
-    if not value or not value.quote:
-        return None
-    return value if is_likely_secret(text[value.start : value.end], name) else None
+    is_secret = value and value.quote and is_likely_secret(text[value.start : value.end], name)
+    return value if is_secret else None
 
 
 def _read_flag(text: str, name: Name) -> Value | None:
@@ -353,11 +353,12 @@ def _is_next_secret(text: str, name: Name, word: str) -> bool:
             and not is_ordinary(word, is_quoted=False)
             and (any(map(str.isdigit, word)) or measure_mixing(word) >= MIN_MIXING)
         )
-    if _LOGIN_BEFORE.search(before):
-        return not is_ordinary(word)
     is_line = before.endswith(("\n", "\\n", '"', "'")) or not before.strip()
-    if is_line and name.text.lower() in words_of("whole names"):
-        return not is_ordinary(word) and not word.startswith("-")
+    is_whole = is_line and name.text.lower() in words_of("whole names") and not word.startswith("-")
+    if is_whole or _LOGIN_BEFORE.search(before):
+        return not is_ordinary(word)
+    if name.text == "PASS" and (is_line or before.endswith(("C: ", "> "))):  # to a server of mail or files
+        return is_sent_password(word, text[text.find(word, name.end) + len(word) :][:1])
     if word.isdigit() and name.text.lower() in _CODES:
         return is_secret_value(word, name.text, name.strength)
     if name.strength is not Strength.STRONG or text[name.end : name.end + 1] not in {" ", "\t"}:
@@ -388,9 +389,8 @@ def _read_user_and_password(text: str, name: Name) -> Value | None:
 def _read_multipart(text: str, name: Name) -> Value | None:
     match = _MULTIPART.match(text, name.end)
     value = _WHOLE_LINE.match(text, match.end()) if match else None
-    if not value or not is_secret_value(value[0], name.text, name.strength):
-        return None
-    return Value(*value.span(), "")
+    is_secret = value and is_secret_value(value[0], name.text, name.strength)
+    return Value(*value.span(), "") if value and is_secret else None
 
 
 FORMS: Final[tuple[Callable[[str, Name], Value | None], ...]] = (

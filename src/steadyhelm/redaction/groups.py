@@ -23,6 +23,8 @@ _ITEM: Final = re.compile(rf"{QUOTE}([^\"'`\\\r\n]{{1,400}}){QUOTE}(?P<colon>[ \
 _JSON_TYPES: Final = re.compile(
     rf"{QUOTE}type{QUOTE}[ ]?:[ ]?{QUOTE}(?:string|object|array|integer|number|boolean)"
 )
+_JSON_VALUE: Final = re.compile(rf"{QUOTE}value{QUOTE}[ ]?:[ ]?{QUOTE}")
+"""A member that no schema has: the object is a setting with its type."""
 _BLOCK: Final = re.compile(
     rf"{QUOTE}?\*{{0,2}}(?P<colon>:?)\*{{0,2}}[ \t]{{0,8}}(?:[|>][+-]?)?[ \t]{{0,4}}"
     rf"(?:{BREAK}[ \t]{{0,40}}){{1,3}}"
@@ -70,7 +72,7 @@ def _read_items(text: str, name: Name) -> Iterator[Value]:
         return
     end = text.find(_CLOSING[match["bracket"]], match.end(), match.end() + _MAX_GROUP_CHARS)
     end = min(len(text), match.end() + _MAX_GROUP_CHARS) if end < 0 else end
-    if _JSON_TYPES.search(text, match.end(), end):
+    if _JSON_TYPES.search(text, match.end(), end) and not _JSON_VALUE.search(text, match.end(), end):
         return
     key = ""
     items = list(_ITEM.finditer(text, match.end(), end))

@@ -19,6 +19,7 @@ _WORDS_AND_NUMBER: Final = re.compile(r"[a-z]{3,20}(?:[-_.][a-z]{3,20}){1,4}[-_.
 _CARD_CODE: Final = re.compile(r"(?:cvv2?|cvc2?|csc|security_?code)\Z", re.IGNORECASE)
 """The name of the few digits on a card, which are a secret although they are a short number."""
 _MIN_CARD_CODE_DIGITS: Final = 3
+_NAME_SIGNS: Final = frozenset("/_.:")
 _SCHEME: Final = re.compile(r"[A-Za-z][\w-]{1,20}[ \t]+(?=\S)")
 
 
@@ -78,6 +79,12 @@ def is_likely_secret(value: str, name: Name) -> bool:
     is_password = name.strength > Strength.WEAK and "tok" not in name.text.lower()
     has_number = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
     return is_password and has_number and bool(_WORDS_AND_NUMBER.match(value))
+
+
+def is_sent_password(word: str, following: str) -> bool:
+    """Return whether what is sent behind PASS is a password, and not the name of a test or of a file."""
+    is_line_end = following in {"", "\n", "\r", "\\", '"', "'"}
+    return is_line_end and looks_like_password(word) and _NAME_SIGNS.isdisjoint(word)
 
 
 def is_small_number(value: str, name: str) -> bool:

@@ -6,11 +6,14 @@ from typing import Final, NamedTuple
 QUOTE: Final = r"(?:\\{0,8}[\"'`]|%2[27]|&quot;|&#3[49];|&apos;|\\{1,4}u002[27])"
 SPACE: Final = r"(?:[ \t\r\n]|\\{1,8}[nrt]|%20|%0[AaDd])"
 BREAK: Final = r"(?:\r?\n|\\{1,4}r\\{1,4}n|\\{1,4}n)"
-OPERATOR: Final = r"(?:=>|:=|\?=|={1,3}|:|\uff1a|%3[AaDd]|\\{1,4}u003[da]|&#61;)"
+OPERATOR: Final = r"(?:=>|:=|\?=|={1,3}|::(?=[ ])|:|\uff1a|%3[AaDd]|\\{1,4}u003[da]|&#61;)"
 
 MAX_UNQUOTED_CHARS: Final = 400
 _MAX_CHARS: Final = 4096
-_QUOTE: Final = re.compile(rf"(?:[bfruBFRU@$]{{1,2}}(?=[\"']))?({QUOTE}(?:\"\"|'')?)")
+_QUOTE: Final = re.compile(
+    rf"(?:[bfruBFRU@$]{{1,2}}(?=\\{{0,8}}[\"']))?(''(?=[\w$])|\[\[(?=[^\s\[\]\"',]{{4,200}}\]\])|{QUOTE}(?:\"\"|'')?)"
+)
+_CLOSING: Final = {"[[": "]]"}
 _UNQUOTED: Final = re.compile(
     r"(?:[^\s\\&\"'`,;(){}\[\]<>|]|[\"'`](?=[^\s,;:)\]}>&\\])"
     r"|[,;|(){}\[\]<>](?=[^\s\"'`\\\])},;])(?![\w.-]{1,40}[=:])){1,400}"  # MAX_UNQUOTED_CHARS
@@ -34,7 +37,7 @@ def read_value(text: str, start: int) -> Value | None:
     """
     opening = _QUOTE.match(text, start)
     if opening:
-        end = _find_end(text, opening.end(), opening[1])
+        end = _find_end(text, opening.end(), _CLOSING.get(opening[1], opening[1]))
         return Value(opening.end(), end, opening[1]) if end >= 0 else None
     match = _UNQUOTED.match(text, start)
     if not match:

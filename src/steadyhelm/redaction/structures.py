@@ -171,7 +171,7 @@ def _is_login(value: list[Any], key: str) -> bool:
 def _is_schema(value: dict[str, Any]) -> bool:
     kind = value.get("type")
     return (
-        (isinstance(kind, str) and kind in _JSON_TYPES)
+        (isinstance(kind, str) and kind in _JSON_TYPES and "value" not in value)
         or isinstance(kind, list)
         or "$ref" in value
         or "anyOf" in value

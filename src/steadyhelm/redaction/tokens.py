@@ -53,6 +53,9 @@ _ID_BEFORE: Final = re.compile(
     r"|ssh-[a-z0-9-]{2,20} |[/?&.@~]|%2F|\w/)\Z"
 )
 _SEEN_BEFORE: Final = 32
+_HEX_TOKEN_CHARS: Final = 32
+_NUMBERS_BEFORE: Final = re.compile(r"[0-9]/[0-9]{12,18}:\Z")
+_REGIONAL_KEY: Final = re.compile(r"[0-9a-f]{32}-us[0-9]{1,2}")
 
 
 def find_tokens(text: str, data: bytes | None = None) -> Iterator[SecretSpan]:
@@ -64,6 +67,10 @@ def find_tokens(text: str, data: bytes | None = None) -> Iterator[SecretSpan]:
     at = 0
     shapes = _load_shapes()
     for begin, end in _find_runs(data or to_bytes(text), _WORDS, _MIN_TOKEN_CHARS):
+        if begin >= at and _has_hex_token(text, begin, end):
+            yield SecretSpan(begin, end, "token of a service")
+            at = end
+            continue
         before = begin - 1 if begin and text[begin - 1] in "\\%" else begin
         if not _may_have_token(text[before:end]):
             continue
@@ -133,6 +140,20 @@ def _keep_answers(judge: Callable[[AnyStr], bool]) -> Callable[[AnyStr], bool]:
     """Keep the answers about runs: agents name the same files, modules and tests again and again."""
     judge_short = lru_cache(maxsize=_RUNS_KEPT)(judge)
     return lambda run: judge_short(run) if len(run) <= _MAX_KEPT_CHARS else judge(run)
+
+
+def _has_hex_token(text: str, begin: int, end: int) -> bool:
+    """Return whether a run is a token of hex digits without a prefix: `1/12000000001:<hex>`, `<hex>-us14`."""
+    size = end - begin
+    if size == _HEX_TOKEN_CHARS:
+        return (
+            text[begin - 1 : begin] == ":"
+            and _NUMBERS_BEFORE.search(text[max(0, begin - 24) : begin]) is not None
+        )
+    return (
+        text.startswith("-us", begin + _HEX_TOKEN_CHARS)
+        and _REGIONAL_KEY.fullmatch(text, begin, end) is not None
+    )
 
 
 @_keep_answers
