@@ -7,8 +7,11 @@ import pytest
 from hypothesis import settings
 
 from steadyhelm.adapters.frameworks import FRAMEWORKS
+from steadyhelm.assembly import DriftMonitor
 from steadyhelm.engine import live_runs
+from steadyhelm.engine.dispatch import Dispatch
 from steadyhelm.engine.health import Health
+from steadyhelm.engine.monitor import Monitor
 from steadyhelm.testing.traces import fired_at, said_at
 
 # A busy machine must not decide whether a property holds.
@@ -17,6 +20,8 @@ settings.load_profile("steadyhelm")
 
 
 pytest_plugins = ["postgres_server"]
+
+PATIENCE_S = 30.0
 
 # Frameworks and the browser have environments of their own: see `make test-adapters` and `make test-ui`.
 collect_ignore = [
@@ -78,6 +83,13 @@ def _outside_of_runs():
 def _loud(monkeypatch):
     """Raise the errors that we swallow in production, so that they fail a test."""
     monkeypatch.setattr(Health, "loud", True)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch):
+    """Let a flush or a close without a time take as long as a busy machine needs: what is read is stored."""
+    for method in (Dispatch.flush, Dispatch.close, Monitor.flush, Monitor.close, DriftMonitor.close):
+        monkeypatch.setattr(method, "__defaults__", (PATIENCE_S,))
 
 
 @pytest.fixture

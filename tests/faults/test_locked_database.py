@@ -139,7 +139,7 @@ def monitor(database, tmp_path):
         monitor.suspend()
     monitor.flush()
     yield monitor
-    monitor.close()
+    monitor.close(2)
 
 
 NEW = [f"new-{n}" for n in range(TRIES)]
