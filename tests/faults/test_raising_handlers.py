@@ -206,6 +206,7 @@ def test_the_writer_goes_on(job, durable):
 
 MONITOR_JOBS = {
     "record": lambda monitor: monitor.record_event("tool_call", "interrupted"),
+    "flush": lambda monitor: monitor.flush(WAIT_S),
     "end": lambda monitor: monitor.end_run(),
 }
 

@@ -265,13 +265,14 @@ class Dispatch:
     def _wake_writer(self, *, hurry: bool) -> None:
         self._is_hurried = self._is_hurried or hurry
         self._wake.put(hurry)
-        if self._thread is None or not self._thread.is_alive():
+        if self._thread is None:
             self._start()
 
     def _start(self) -> None:
         try:
             with self._backlog.lock:
-                if (self._thread is None or not self._thread.is_alive()) and not self._closed:
+                # Not by `is_alive`: a signal handler that raises in it makes a live thread count as ended.
+                if self._thread is None and not self._closed:
                     run = functools.partial(self._run, mark := object())
                     thread = threading.Thread(target=run, name="steadyhelm-writer", daemon=True)
                     thread.start()
