@@ -28,6 +28,7 @@ from benchmarks.processes import ROOT
 
 MODES = ("", "observe", "guide")
 TEST_TIMEOUT_S = 60
+MAX_SHOWN = 5
 
 
 class Suite(NamedTuple):
@@ -46,13 +47,14 @@ class Suite(NamedTuple):
     repository: str = ""
 
 
-PYTEST = ("pytest>=8.3", "pytest-asyncio", "pytest-timeout")
+PYTEST = ("pytest>=8.3", "pytest-timeout")
+ASYNCIO = (*PYTEST, "pytest-asyncio")
 SUITES = {
     "langchain": Suite(
         "langchain",
         "langchain",
         (
-            *PYTEST,
+            *ASYNCIO,
             "syrupy",
             "blockbuster>=1.5",
             "pytest-mock",
@@ -68,7 +70,7 @@ SUITES = {
     "openai-agents": Suite(
         "openai-agents",
         "openai-agents",
-        (*PYTEST, "inline-snapshot", "pytest-mock", "fakeredis", "websockets", "graphviz"),
+        (*ASYNCIO, "inline-snapshot", "pytest-mock", "fakeredis", "websockets", "graphviz"),
         tuple(
             f"tests/{name}.py"
             for name in (
@@ -91,7 +93,7 @@ SUITES = {
     "strands": Suite(
         "strands-agents",
         "strands",
-        (*PYTEST, "moto", "pytest-xdist"),
+        (*ASYNCIO, "moto", "pytest-xdist"),
         ("tests/strands/agent", "tests/strands/event_loop", "tests/strands/hooks"),
     ),
     "pydantic-ai": Suite(
@@ -99,9 +101,10 @@ SUITES = {
         "pydantic-ai",
         (
             *PYTEST,
-            "pydantic-ai-slim[openai,anthropic,google,mcp,logfire]",
+            "pydantic-ai-slim[openai,anthropic,google,mcp,evals,logfire]",
             "anyio[trio]",
             "blockbuster>=1.5.26,<1.6",
+            "clai",
             "dirty-equals",
             "fastmcp",
             "genai-prices",
@@ -112,6 +115,7 @@ SUITES = {
             "vcrpy",
         ),
         ("tests/test_tools.py", "tests/test_streaming.py", "tests/test_agent.py"),
+        ("-W", "ignore:invalid escape sequence:DeprecationWarning"),
         repository="https://github.com/pydantic/pydantic-ai",
     ),
 }
@@ -251,9 +255,10 @@ def _format_row(mode: str, newly: list[str], found: Outcomes) -> str:
     rows = [
         f"  {mode}: {len(newly)} newly failing{run}; {'; '.join(kinds)}; lost: {found.losses or 'nothing'}"
     ]
-    return "\n".join(
-        [*rows, *(f"    fails: {it}" for it in newly), *(f"    differs: {it}" for it in found.differing)]
-    )
+    differing = [f"    differs: {it}" for it in found.differing[:MAX_SHOWN]]
+    if len(found.differing) > MAX_SHOWN:
+        differing.append(f"    and {len(found.differing) - MAX_SHOWN} more")
+    return "\n".join([*rows, *(f"    fails: {it}" for it in newly), *differing])
 
 
 def _make_environment(suite: Suite, folder: Path) -> Path:

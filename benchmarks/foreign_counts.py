@@ -8,6 +8,7 @@ import functools
 import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from steadyhelm.boundary.patches import Method, Patches
@@ -49,6 +50,7 @@ class MadeCalls:
 
     def __init__(self, suite: str) -> None:
         self.calls: Calls = Counter()
+        self._live_agents = 0
         self._patches = Patches()
         getattr(self, f"_count_{suite.replace('-', '_')}")()
 
@@ -75,12 +77,18 @@ class MadeCalls:
         self._patches.replace_function(function, self._make_counter(_read_agents_tool))
 
     def _count_strands(self) -> None:
-        from strands.event_loop.streaming import stream_messages  # noqa: PLC0415 - in its environment only
+        from strands import Agent  # noqa: PLC0415 - in its environment only
+        from strands.event_loop.streaming import stream_messages  # noqa: PLC0415
         from strands.types.tools import AgentTool  # noqa: PLC0415
 
+        def count_inside(read: Read) -> Read:
+            """Leave out what tests of its inner functions call without any agent."""
+            return lambda args, options: read(args, options) if self._live_agents else None
+
+        self._patches.replace_method(Agent, "stream_async", self._count_live)
         # Not at the class of models: many of the tests have models that are no instances of it.
-        self._patches.replace_function(stream_messages, self._make_counter(_is_model_call))
-        self._count_subclasses(AgentTool, ("stream",), _read_strands_tool)
+        self._patches.replace_function(stream_messages, self._make_counter(count_inside(_is_model_call)))
+        self._count_subclasses(AgentTool, ("stream",), count_inside(_read_strands_tool))
 
     def _count_pydantic_ai(self) -> None:
         from pydantic_ai.models import Model  # noqa: PLC0415 - in its environment only
@@ -109,6 +117,18 @@ class MadeCalls:
             return call
 
         return make
+
+    def _count_live(self, original: Method) -> Method:
+        async def stream(*args: Any, **options: Any) -> Any:
+            self._live_agents += 1
+            try:
+                async with aclosing(original(*args, **options)) as parts:
+                    async for part in parts:
+                        yield part
+            finally:
+                self._live_agents -= 1
+
+        return stream
 
     def _count_subclasses(self, base: type, names: Sequence[str], read: Read) -> None:
         """Count calls of these methods in every subclass there is and will be; one by `super()` is none."""

@@ -10,7 +10,9 @@ from steadyhelm.adapters.frameworks import FRAMEWORKS, Framework, find_framework
 from steadyhelm.adapters.generic import GenericAdapter
 from steadyhelm.engine import registry
 
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PAGE = (ROOT / "docs" / "integrations" / "index.md").read_text()
 
 
 @pytest.fixture
@@ -35,6 +37,15 @@ class TestTable:
         wanted = {f"{name}>={oldest}" for name, oldest in framework.packages.items()}
 
         assert wanted <= set(PROJECT["optional-dependencies"][framework.extra])
+
+    @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda it: it.name)
+    def test_the_page_names_the_oldest_versions(self, framework):
+        """
+        The table of versions in the docs has the oldest version of each package.
+        """
+        wanted = [it.split(">=") for it in PROJECT["optional-dependencies"][framework.extra]]
+
+        assert [] == [name for name, oldest in wanted if f"`{name}` {oldest}" not in PAGE]
 
     def test_no_framework_is_pinned_from_above(self):
         """
