@@ -130,10 +130,13 @@ def find_limit(peaks: Sequence[float]) -> float:
     0.3
     """
     place = math.ceil((1 - FALSE_ALARM_SHARE) * (len(peaks) + 1)) - 1
+    if place < len(peaks) - 1:
+        return max(_MIN_LIMIT, peaks[place])
+    # So few runs that the furthest of them would be the limit.
     high = quantile(peaks, _BULK_TO)
     scale = (high - quantile(peaks, _BULK_FROM)) / math.log((1 - _BULK_FROM) / (1 - _BULK_TO))
     expected = high + scale * math.log((1 - _BULK_TO) / FALSE_ALARM_SHARE)
-    return max(_MIN_LIMIT, min(expected, peaks[min(place, len(peaks) - 1)]))
+    return max(_MIN_LIMIT, min(expected, peaks[-1]))
 
 
 def has_room(peaks: Sequence[float]) -> bool:
