@@ -6,6 +6,7 @@ Whatever they do, nothing leaves through us, and every event is stored.
 import array
 import asyncio
 import collections
+import copy
 import decimal
 import fractions
 import functools
@@ -662,6 +663,18 @@ class TestWatchedFunctions:
         assert (2, 5, 3) == (monitor.tool(len)([1, 2]), monitor.tool(int)("5"), monitor.tool(Kit())(3))
         assert 8 == monitor.tool(functools.partial(pow, 2))(3)
         assert 7 == count_stored()
+
+    def test_copies(self, monitor, count_stored):
+        """
+        A host may copy an object that has a monitor, a run or a watched function in it.
+        """
+        kept = {"monitor": monitor, "run": monitor.run(goal="x"), "tool": monitor.tool(lambda: 1)}
+        copied = copy.deepcopy(kept)
+        with copied["run"]:
+            copied["tool"]()
+
+        assert copied["monitor"] is monitor
+        assert 1 == count_stored()
 
     def test_results_that_refuse_everything(self, monitor, count_stored):
         """

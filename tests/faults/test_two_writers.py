@@ -133,6 +133,30 @@ class TestTwoWriters:
         assert "job~2" == parent
         assert {"job": 1, "job~2": 1, "inner": 1} == runs
 
+    @pytest.mark.sqlite
+    def test_checkpoints_of_two_runs_of_one_id(self, database, tmp_path):
+        """
+        Of two runs of one id, each returns to its own checkpoints when it is resumed.
+        """
+        settings = tmp_path / "steadyhelm.toml"
+        settings.write_text(f'[checkpoints]\nfolder = "{tmp_path / "kept"}"\n')
+        first, second = (make_monitor(database, config=settings) for _ in range(2))
+        for monitor, said in ((first, "first"), (second, "second")):
+            monitor.start_run("job")
+            record(monitor, 3)
+            monitor.checkpoint(conversation_history=[said])
+            assert monitor.flush().complete
+        second.end_run("job")
+        first.suspend("job")
+        first.close()
+        second.close()
+        again = make_monitor(database, config=settings)
+        again.start_run("job")
+        assert again.flush().complete
+
+        assert ["first"] == again.get_last_checkpoint("job").conversation_history
+        again.close()
+
     def test_a_run_used_again_later(self, database):
         """
         A run id that was used before is stored with a number behind it.

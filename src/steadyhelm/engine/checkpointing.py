@@ -7,9 +7,11 @@ from typing import Any
 from msgspec import structs
 
 from steadyhelm.checkpoint import BEFORE_ANY_EVENT, Checkpoint, CheckpointKeeper, FileContent
+from steadyhelm.engine.run_memory import decode_session
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
+from steadyhelm.errors import FormatError
 from steadyhelm.events import CHECKPOINT_TAKEN, ROLLED_BACK
 
 
@@ -53,7 +55,7 @@ class RunCheckpoints:
         """Let a run that is resumed return to the checkpoints it has."""
         run_id = session.run.run_id
         if self._recent is not None:
-            self._run_on_writer(functools.partial(self._read_recent, run_id))
+            self._run_on_writer(functools.partial(self._read_recent, run_id, session.run.epoch))
         elif self._keeper is None or self._find_newest(self._keeper, run_id) is None:
             session.forget_checkpoints()
 
@@ -89,7 +91,8 @@ class RunCheckpoints:
                     return None
                 session = run.session
                 taken = Checkpoint(
-                    checkpoint_id=f"{session.run.run_id}.{session.next_seq - 1}",
+                    # Another run of the same id, in another process, has checkpoints of its own.
+                    checkpoint_id=f"{session.run.run_id}.{session.next_seq - 1}.{session.run.epoch}",
                     agent_id=self._services.agent_id,
                     run_id=session.run.run_id,
                     turn=session.drift.turn if turn is None else turn,
@@ -164,12 +167,13 @@ class RunCheckpoints:
                 self._keeper.keep(checkpoint)
                 return
 
-    def _read_recent(self, run_id: str) -> None:
-        """Copy the checkpoints of a run from the keeper to memory."""
+    def _read_recent(self, run_id: str, epoch: str) -> None:
+        """Copy the checkpoints of a run from the keeper to memory, without those of others of its id."""
         if self._recent is None or self._keeper is None:
             return
         for checkpoint in reversed(self._keeper.list_checkpoints(run_id, agent_id=self._services.agent_id)):
-            self._recent.keep(checkpoint)
+            if _read_epoch(checkpoint) in {"", epoch}:
+                self._recent.keep(checkpoint)
 
     def _drop(self, keeper: CheckpointKeeper, run_id: str, after_seq: int | None = None) -> None:
         keeper.drop(run_id, agent_id=self._services.agent_id, after_seq=after_seq)
@@ -178,3 +182,11 @@ class RunCheckpoints:
         self, keeper: CheckpointKeeper, run_id: str, *, before_seq: int | None = None
     ) -> Checkpoint | None:
         return keeper.get_last_checkpoint(run_id, agent_id=self._services.agent_id, before_seq=before_seq)
+
+
+def _read_epoch(checkpoint: Checkpoint) -> str:
+    """Return the epoch of the run that a checkpoint is of; empty where it is not known."""
+    try:
+        return decode_session(checkpoint.session_state, checkpoint.run_id).epoch
+    except FormatError:
+        return ""

@@ -5,7 +5,7 @@ A guest in the agent's process: nothing here raises into it, blocks it, or chang
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Self
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.limits import Budget
@@ -42,6 +42,10 @@ class Monitor(RunReports):
         self._checkpoints = control.checkpoints
         call_after_fork(self)
         control.load_knowledge()
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
+        # A host copies its agent, and the copy is watched too.
+        return self
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.agent_id!r}, mode {self.mode}>"
