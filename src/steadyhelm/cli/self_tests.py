@@ -255,6 +255,7 @@ def find_monitor_faults(config_file: Path | None) -> list[str]:
     It records one step in a database of its own, which is deleted; nothing is sent anywhere.
     """
     from steadyhelm.assembly import DriftMonitor
+    from steadyhelm.engine.health import COUNT_LINES
 
     with tempfile.TemporaryDirectory(prefix="steadyhelm-doctor-") as folder, _collect_warnings() as warnings:
         try:
@@ -268,8 +269,7 @@ def find_monitor_faults(config_file: Path | None) -> list[str]:
                 monitor.record_event("tool_call", "check", output_data="it works")
             is_stored = monitor.flush().complete
     counted = monitor.health.totals()
-    # What is counted is logged too; the line before it says why.
-    reasons = [line for line in warnings if not any(line.endswith(f": {it}") for it in counted)]
+    reasons = [line for line in warnings if not line.startswith(COUNT_LINES)]
     stored = [] if is_stored else ["a step that was recorded could not be stored"]
     return [*(reasons or counted), *stored]
 

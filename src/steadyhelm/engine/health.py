@@ -35,6 +35,11 @@ _NOTED: Final = frozenset(
 )
 """What is worth knowing, and cost no record."""
 
+_NOTED_LINE: Final = "Steadyhelm noted:"
+_LOST_LINE: Final = "Steadyhelm lost records:"
+COUNT_LINES: Final = (_NOTED_LINE, _LOST_LINE)
+"""How lines of the log begin that give a count; a line before them says what happened."""
+
 _SETTING_OF_LOSS: Final = {
     "journal full": "; journal_cap_mb is how much may wait for the database",
     "queue full": "; the journal cannot be written, and queue_cap records are held in memory",
@@ -80,14 +85,14 @@ class Health:
 
     def count(self, reason: str, n: int = 1) -> None:
         """Count what happened `n` times; the first of a reason and every thousandth are logged."""
-        self._add(reason, n, "Steadyhelm noted: %s (%d so far).", reason)
+        self._add(reason, n, f"{_NOTED_LINE} %s (%d so far).", reason)
 
     def lose(self, reason: str, n: int = 1) -> None:
         """Count `n` records that were lost; the log says how many, why, and which setting limits them."""
         with self.lock:
             self.lost += n
         words = reason + _SETTING_OF_LOSS.get(reason, "")
-        self._add(reason, n, "Steadyhelm lost records: %s (%d lost so far).", words)
+        self._add(reason, n, f"{_LOST_LINE} %s (%d lost so far).", words)
 
     def _add(self, reason: str, n: int, line: str, words: str) -> None:
         with self.lock:
