@@ -89,6 +89,24 @@ class TestFunctions:
         assert ("m", ()) == imported_before("m")
         assert signature == inspect.signature(imported_before)
 
+    def test_a_function_inside_another_one_is_replaced_too(self):
+        """
+        A decorated function, which uses variables of its decorator, is replaced and comes back.
+        """
+        ends, count = "!", 2
+
+        def shout(word):
+            return word + ends * count
+
+        held, patches = shout, Patches()
+        patches.replace_function(shout, loud)
+        try:
+            assert "HEY!!" == held("hey")
+        finally:
+            patches.undo()
+
+        assert ("hey!!", ("count", "ends")) == (held("hey"), held.__code__.co_freevars)
+
     def test_a_stream_stays_a_stream(self):
         """
         An asynchronous generator function is replaced by one, which closes what it reads from.

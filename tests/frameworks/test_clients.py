@@ -530,6 +530,8 @@ class TestAnthropic:
         Requests that bring only what is new belong to the message they follow.
         """
         watched = client(ADD, IT_IS_3)
+        if not hasattr(watched.beta.messages, "thread"):
+            pytest.skip("anthropic before 2.2 has no threads")
         thread = watched.beta.messages.thread(model="claude-scripted", max_tokens=100)
         thread.send(USER)
         result = {"type": "tool_result", "tool_use_id": "c1", "content": "3"}

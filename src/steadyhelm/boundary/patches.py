@@ -48,7 +48,12 @@ class Patches:
         before = _FunctionBody.read(function)
         target = make(before.copy_function(function))
         relay: Any = _relay_parts if inspect.isasyncgenfunction(function) else _relay
-        code = relay.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
+        # A function with a closure takes only code that names as many variables of it.
+        code = relay.__code__.replace(
+            co_name=function.__name__,
+            co_qualname=function.__qualname__,
+            co_freevars=function.__code__.co_freevars,
+        )
         function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
         function.__code__, function.__defaults__ = code, None
         function.__kwdefaults__ = {_TARGET_ARGUMENT: target}
