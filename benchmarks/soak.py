@@ -227,6 +227,8 @@ def soak(minutes: float, folder: Path) -> list[str]:
         locker.kill()
         locker.wait()
     hung = [driver.thread.name for driver in drivers if driver.thread.is_alive()]
+    if hung:
+        faulthandler.dump_traceback()
     flushed = [monitor.close(FLUSH_S) for monitor in monitors]
     failures = [f"{name} hangs" for name in hung]
     failures += [f"not all was written: {it.remaining} records remain" for it in flushed if not it.complete]

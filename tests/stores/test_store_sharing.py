@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from steadyhelm.errors import ForkedStoreError, StoreError
-from steadyhelm.stores import connections
+from steadyhelm.stores import connections, tracked_connections
 from steadyhelm.stores.sqlite import SQLiteStore
 from steadyhelm.testing.store_records import a_delivery, an_event
 
@@ -267,7 +267,7 @@ class TestFork:
                     store.list_runs()
                 with pytest.raises(ForkedStoreError):
                     SQLiteStore(path)
-                return connection in connections._inherited_from_parent, store._connections._writer
+                return connection in tracked_connections.inherited, store._connections._writer
 
             assert "(True, None)" == in_child(work)
 
@@ -290,6 +290,35 @@ class TestFork:
         assert 0 == fork_inside()
         assert (1, []) == (store.find_run("run").events, store.check())
         store.close()
+
+    def test_the_child_closes_nothing_that_another_thread_had_open(self, store, path):
+        """
+        Python drops what other threads had as soon as a child is forked: SQLite could wait for them forever.
+        """
+        opened, is_idle, may_end = [], threading.Event(), threading.Event()
+
+        def read():
+            with store._connections.reading() as connection:
+                opened.append(connection)
+            is_idle.set()
+            may_end.wait(60)
+
+        def use():
+            with pytest.raises(ForkedStoreError):
+                SQLiteStore(path)
+            return opened[0].in_transaction, opened[0] in tracked_connections.inherited
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        assert is_idle.wait(60)
+        with store._connections._readers_lock:  # as when another thread forks: idle ones stay open
+            answer = in_child(use)
+        may_end.set()
+        reader.join()
+
+        assert "(False, True)" == answer  # one that is closed would raise
+        store.write([an_event(0)])
+        assert (1, []) == (store.find_run("run").events, store.check())
 
     @pytest.mark.parametrize("is_reading", [False, True])
     def test_a_fork_while_another_thread_uses_the_file(self, store, path, is_reading):

@@ -29,11 +29,6 @@ _FIRST_PAUSE_S: Final = 0.001
 _LONGEST_PAUSE_S: Final = 0.025
 
 
-# A child must neither use nor close a connection that its parent still has: SQLite would release locks and
-# rewrite shared memory that are not the child's. This list keeps them from being closed when collected.
-_inherited_from_parent: list[sqlite3.Connection] = []
-
-
 class _Reader:
     """One thread's connection; it is closed when the thread ends."""
 
@@ -264,14 +259,14 @@ class SQLiteConnections(WriterTransactions[TrackedConnection]):
             release()
 
     def after_fork(self) -> None:
-        """Drop the parent's connections without closing them. Called in the child process."""
+        """Drop the parent's connections, which a child cannot close. Called in the child process."""
         if self._pid == os.getpid():
             return
         self._pid = os.getpid()
-        inherited = (self._writer, *(reader.connection for reader in list(self._readers)))
-        _inherited_from_parent.extend(connection for connection in inherited if connection is not None)
         for reader in list(self._readers):
-            reader.connection = None
+            reader.close()
+        if self._writer is not None:
+            self._writer.close()
         self._reset()
         self._on_rollback()
 

@@ -2,7 +2,9 @@
 
 SQLite keeps one table of locks per process, by file. A child that is forked while a connection is open gets a
 copy of that table, but none of the locks. For as long as it lives it takes its parent's locks for its own: it
-can never write to the file, and reads it without protection.
+can never write to the file, and reads it without protection. Nor may it close what its parent has open:
+SQLite would release locks and rewrite shared memory that are not the child's, and may wait for a mutex that
+a thread of the parent held at the fork. Python drops what other threads had as soon as a child is forked.
 """
 
 import itertools
@@ -21,6 +23,9 @@ _open_at_fork: Final[set[FileIdentity | None]] = set()
 _process: Final = [os.getpid()]
 _numbers: Final = itertools.count(1)
 
+inherited: Final[list[sqlite3.Connection]] = []
+"""Connections of the parent: they stay here, since one that is collected would be closed."""
+
 
 class TrackedConnection(sqlite3.Connection):
     """A connection that counts as open from before the file is opened until after it is closed.
@@ -33,6 +38,7 @@ class TrackedConnection(sqlite3.Connection):
 
     def __init__(self, *args: Any, file: FileIdentity | None, **options: Any) -> None:
         self.number = next(_numbers)
+        self._process = os.getpid()
         _open[id(self)] = file
         try:
             super().__init__(*args, **options)
@@ -41,12 +47,18 @@ class TrackedConnection(sqlite3.Connection):
             raise
 
     def close(self) -> None:
-        """Close the connection."""
-        super().close()
-        _open.pop(id(self), None)
+        """Close the connection, unless it is that of the process which forked this one."""
+        if self._process == os.getpid():
+            super().close()
+            _open.pop(id(self), None)
+        else:
+            inherited.append(self)
 
     def __del__(self) -> None:
-        _open.pop(id(self), None)
+        if self._process == os.getpid():
+            _open.pop(id(self), None)
+        else:
+            inherited.append(self)
 
 
 def identify(path: Path) -> FileIdentity | None:
