@@ -145,6 +145,17 @@ class TestLearntLimit:
 
         assert [] == said_at(GoalDrift(goal=GOAL), *[NEAR] * 2, *[FAR] * 7, baseline=roaming)
 
+    def test_foreign_words_that_are_repeated_stay_foreign(self):
+        """
+        Words that the run has used count less, but a run that repeats foreign ones stays off its goal.
+        """
+        steps, found = StepDrift(), []
+        for step in range(9):
+            steps.add(0.5, 0.5 if step < 3 else 0.1, (), str(step))
+            found.append(steps.judge_by_limit([0.05] * 30) is not None)
+
+        assert [False, True, True, True, True, True, True, True, True] == found
+
     def test_the_severity_is_how_rare_such_a_run_is(self):
         """
         Just beyond the limit is medium; ten times rarer is high, a hundred times rarer critical.

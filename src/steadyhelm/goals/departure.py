@@ -32,6 +32,8 @@ TOO_LITTLE_SHARED: Final = "goal and steps share too little"
 _SMOOTHING: Final = 0.3
 _CHANGE_SMOOTHING: Final = 0.4
 """Faster, because a change shows in few steps: what is new in them is not new for long."""
+_MIN_CHANGE_SHARE: Final = 0.7
+"""What a step counts of its drift at least: a run that repeats foreign words is off its goal all the same."""
 _PROOFS_KEPT: Final = 5
 
 _MIN_TASK_WORDS: Final = 3
@@ -86,7 +88,8 @@ class StepDrift(Struct):
         before = self.average or 0.0
         self.average = before + _SMOOTHING * (drift - before)
         before = self.change or 0.0
-        self.change = before + _CHANGE_SMOOTHING * ((drift if change is None else change) - before)
+        lowest = _MIN_CHANGE_SHARE * drift
+        self.change = before + _CHANGE_SMOOTHING * (max(lowest, drift if change is None else change) - before)
         self.peak = max(self.peak or 0.0, self.change)
         self.steps += 1
         self.proofs = [*self.proofs, event_id][-_PROOFS_KEPT:]
