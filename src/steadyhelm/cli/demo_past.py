@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from steadyhelm.engine.live_runs import Run
 
 _DAY_S: Final = 86_400.0
-_LATELY_S: Final = 2.1 * _DAY_S
 _BETWEEN_STEPS_S: Final = 0.7
 _BETWEEN_RUNS_S: Final = 4.0
 _COST_PER_TOKEN_USD: Final = 3e-6
 _SUPPORT_TASKS: Final = 14
-_RESEARCH_TASKS: Final = 24
+_RESEARCH_TASKS: Final = 30
 _POLLS: Final = 9
 
 _TOPICS: Final = (
@@ -33,6 +32,8 @@ _TOPICS: Final = (
     "tidal power",
     "wooden high-rises",
 )
+_PLACES: Final = ("Bergen", "Graz", "Lyon", "Porto", "Riga", "Turin", "Utrecht")
+_SOURCES: Final = ("a cooperative", "a grid operator", "a housing fund", "a museum", "the railway")
 _STIFF: Final = (
     "As an AI language model, I would like to express my sincerest and most heartfelt apologies for any "
     "inconvenience whatsoever! I truly, deeply understand how frustrating this must be! I hope this helps! "
@@ -64,9 +65,8 @@ def _record_all(agent: str, where: str | Path, plan: Plan) -> int:
     with open_monitor(agent, where, calibration_runs=10, clock=clock) as monitor:
         for started_at, goal, steps in plan:
             clock.now = started_at
-            if time.time() - started_at < _LATELY_S:
-                # What went before is learnt first: the demo shows the same every time.
-                monitor.flush()
+            # What went before is learnt first, as it is where a day lies between two runs.
+            monitor.flush()
             with monitor.run(goal=goal, budget=Budget(tokens=40_000, steps=60)) as run:
                 _record_steps(run, steps, clock)
             count += 1
@@ -127,7 +127,7 @@ def _plan_researcher(now: float) -> Plan:
     for number in range(_RESEARCH_TASKS):
         topic = f"{_TOPICS[number % len(_TOPICS)]} in {2014 + number}"
         yield (
-            now - (13 - number / 2) * _DAY_S,
+            now - (13 - 12 * number / _RESEARCH_TASKS) * _DAY_S,
             f"Summarise what is known about {topic}",
             _research(topic, number),
         )
@@ -142,7 +142,8 @@ def _research(topic: str, number: int) -> Iterator[DemoStep]:
     for page in range(2 + number % 3):
         text = f"Page {page} on {topic}: numbers of {2010 + number + page}, figures and a table."
         yield DemoStep("open_page", arguments={"page": f"{topic}/{page}"}, result=text, tokens=400)
-    words = f"Summary of {topic}: what it costs, who offers it, and what is known about {topic}."
+    source, place = _SOURCES[number % len(_SOURCES)], _PLACES[number % len(_PLACES)]
+    words = f"Summary of {topic}: what it costs, who offers it, and what {source} in {place} knows about it."
     yield DemoStep(words=words, tokens=1200 + 50 * number)
 
 
