@@ -188,7 +188,7 @@ class TestRecording:
             loop(monitor, 4)
         monitor.flush()
         in_memory = [
-            it.incident_id for it in gc.get_objects() if isinstance(it, Incident) and it.run_id == run.run_id
+            it.incident_id for it in gc.get_objects() if type(it) is Incident and it.run_id == run.run_id
         ]
 
         assert 1 == len(in_memory)
