@@ -76,6 +76,9 @@ class CheckpointKeeper(ABC):
     name: ClassVar[str]
     per_run: int
 
+    ends_with_process: ClassVar[bool] = False
+    """Whether it keeps checkpoints in memory alone: those of a run that has ended are then dropped."""
+
     @abstractmethod
     def keep(self, checkpoint: Checkpoint) -> KeepResult:
         """Store a copy. It replaces one with the same id in the same run."""

@@ -315,6 +315,22 @@ class TestCheckpoints:
 
         assert (400, 6) == (kept.tokens, kept.events)
 
+    def test_in_memory_they_end_with_their_run(self, monitor):
+        """
+        A run that has ended takes no memory; one that is suspended can still return to its checkpoints.
+        """
+        with monitor.run():
+            monitor.checkpoint(label="of a run that ends")
+        suspended = monitor.start_run()
+        monitor.checkpoint(label="before lunch")
+        monitor.suspend(suspended)
+        kept = monitor.keeper._runs
+
+        assert 1 == len(kept)
+        monitor.start_run(suspended)
+        assert monitor.flush(60).complete
+        assert "before lunch" == monitor.get_last_checkpoint(suspended).label
+
     def test_in_a_folder_they_outlive_the_process(self, tmp_path):
         """
         With a folder set, another monitor finds the checkpoint of a run that was put aside.

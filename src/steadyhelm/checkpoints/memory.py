@@ -9,7 +9,7 @@ from steadyhelm.forks import ForkSafeLock
 
 
 class MemoryKeeper(PackedKeeper):
-    """Keeps checkpoints as long as the process lives, within a size limit.
+    """Keeps checkpoints of runs until they end, within a size limit.
 
     When the limit is reached, the runs that had no new checkpoint for the longest time lose theirs.
 
@@ -31,6 +31,7 @@ class MemoryKeeper(PackedKeeper):
     """
 
     name = "memory"
+    ends_with_process = True
 
     def __init__(
         self,

@@ -64,6 +64,12 @@ class RunCheckpoints:
         if self._recent is not None:
             self._run_on_writer(functools.partial(self._drop, self._recent, run_id))
 
+    def end(self, run_id: str) -> None:
+        """Release the memory of a run that has ended: nothing returns to it any more."""
+        self.release(run_id)
+        if self._keeper is not None and self._keeper.ends_with_process:
+            self._drop(self._keeper, run_id)
+
     def take(
         self,
         run: RunRecorder | None,

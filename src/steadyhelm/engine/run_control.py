@@ -197,7 +197,7 @@ class RunControl:
             if recorder.is_sampled:
                 self._starter.return_budget(recorder)
                 recorder.end(outcome)
-                self.checkpoints.release(recorder.session.run.run_id)
+                self.checkpoints.end(recorder.session.run.run_id)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("end_run", exc)
 
