@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lookalike import asks, came, user
 
@@ -62,6 +62,8 @@ class TestReading:
         assert ("overloaded", "so f", False) == (reply.error, reply.text, reply.is_final)
 
     @given(st.lists(ANYTHING, max_size=3), WORDS)
+    @example([{"role": "user", "content": True}], "")
+    @example([{"role": "user", "content": {"type": "text"}}], "")
     def test_words_can_be_placed_anywhere(self, items, words):
         """
         Whatever stands there, words find a place, and what was there before is not changed itself.

@@ -54,13 +54,14 @@ class MessagesFormat:
         while index >= 0 and get_field(messages[index], "role") != "user":
             index -= 1
         added = {"type": "text", "text": text}
-        if index < 0:
-            messages.append({"role": "user", "content": [added]})
-            return
-        last = to_plain(messages[index])
+        last = to_plain(messages[index]) if index >= 0 else {"content": None}
         content = last.get("content")
-        blocks = [{"type": "text", "text": content}] if is_a(content, str) else list(content or ())
-        messages[index] = {**last, "content": [*blocks, added]}
+        if is_a(content, str):
+            content = [{"type": "text", "text": content}]
+        if is_a(content, (list, tuple)):
+            messages[index] = {**last, "content": [*content, added]}
+        else:
+            messages.append({"role": "user", "content": [added]})
 
 
 class _MessageBuilder:
