@@ -11,6 +11,10 @@ def run() -> None:
     if client.is_hook_event(arguments):
         client.main(arguments[1:])
         return
+    if any(argument.startswith("--jobs") for argument in arguments):
+        from steadyhelm import process_server  # noqa: PLC0415 - the same
+
+        process_server.start_for(arguments)
     # An agent waits for a hook: the command line is loaded only for a person.
     from steadyhelm.cli.main import run as command_line  # noqa: PLC0415 - the same
 

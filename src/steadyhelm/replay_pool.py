@@ -1,13 +1,12 @@
 """Judge recorded runs in several processes or on Spark: the same reports, in the same order."""
 
+import pickle
 import signal
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_all_start_methods, get_context
-from multiprocessing.context import BaseContext
 from typing import Final, NamedTuple, TypeVar
 
 from msgspec import structs
@@ -15,6 +14,7 @@ from msgspec import structs
 from steadyhelm.components import open_store
 from steadyhelm.decisions import Mode
 from steadyhelm.errors import SteadyhelmError
+from steadyhelm.process_server import get_process_context
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge, RemoteJudge, call_counted
 from steadyhelm.settings import Settings
@@ -22,8 +22,10 @@ from steadyhelm.stores.sql_store import SQLStore
 
 _Result = TypeVar("_Result")
 
-_RUNS_AHEAD: Final = 4
-"""Runs for each process that are sent before they are asked for: more would only fill the memory."""
+_PARCEL_BYTES: Final = 256 << 10
+"""Runs are sent together up to this size: each parcel costs the sender as much as reading a short run."""
+_PARCELS_AHEAD: Final = 4
+"""Parcels for each process that are sent before they are asked for: more would only fill the memory."""
 
 
 class Workers(NamedTuple):
@@ -80,7 +82,7 @@ class _PoolJudge(RemoteJudge):
         self._jobs = jobs
         self._pool = ProcessPoolExecutor(
             jobs,
-            mp_context=_get_process_context(),
+            mp_context=get_process_context(),
             initializer=_start_process,
             initargs=(settings, where, None if kinds is None else tuple(kinds), mode),
         )
@@ -92,37 +94,50 @@ class _PoolJudge(RemoteJudge):
     def _send(
         self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]
     ) -> Iterator[tuple[ReadRun, _Result]]:
-        sent: deque[tuple[ReadRun, Future[tuple[_Result, dict[str, int]]]]] = deque()
+        sent: deque[tuple[Sequence[ReadRun], Future[_Answer[_Result]]]] = deque()
         try:
-            for run in runs:
-                sent.append((run, self._pool.submit(_call, function, run)))
-                if len(sent) >= self._jobs * _RUNS_AHEAD:
-                    yield self._receive(*sent.popleft())
+            for parcel in _pack(runs):
+                sent.append((parcel.runs, self._pool.submit(_call, function, parcel.packed)))
+                if len(sent) >= self._jobs * _PARCELS_AHEAD:
+                    yield from self._receive(*sent.popleft())
             while sent:
-                yield self._receive(*sent.popleft())
+                yield from self._receive(*sent.popleft())
         except BrokenProcessPool as exc:
             raise SteadyhelmError(
                 "A process that judged runs has ended, perhaps for lack of memory. Try again with --jobs 1."
             ) from exc
 
     def _receive(
-        self, run: ReadRun, future: "Future[tuple[_Result, dict[str, int]]]"
-    ) -> tuple[ReadRun, _Result]:
-        result, troubles = future.result()
-        self._remote_troubles.update(troubles)
-        return run, result
+        self, runs: Sequence[ReadRun], future: "Future[_Answer[_Result]]"
+    ) -> Iterator[tuple[ReadRun, _Result]]:
+        for run, (result, troubles) in zip(runs, future.result(), strict=True):
+            self._remote_troubles.update(troubles)
+            yield run, result
 
 
-def _get_process_context() -> BaseContext:
-    """Return a way to start processes: copies of one that has imported this module and has no other thread.
+_Answer = list[tuple[_Result, dict[str, int]]]
+"""A result for each run of a parcel, and the troubles it led to."""
 
-    A copy of this process would have the locks of a progress bar's thread as they are at that moment.
-    """
-    if "forkserver" not in get_all_start_methods():
-        return get_context("spawn")
-    context = get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
+
+class _Parcel(NamedTuple):
+    """Runs that are sent together, as they are and as bytes."""
+
+    runs: Sequence[ReadRun]
+    packed: Sequence[bytes]
+
+
+def _pack(runs: Iterable[ReadRun]) -> Iterator[_Parcel]:
+    """Yield all runs in order, as many together as reach the size of a parcel."""
+    together: list[ReadRun] = []
+    packed: list[bytes] = []
+    for run in runs:
+        together.append(run)
+        packed.append(pickle.dumps(run, pickle.HIGHEST_PROTOCOL))
+        if sum(map(len, packed)) >= _PARCEL_BYTES:
+            yield _Parcel(together, packed)
+            together, packed = [], []
+    if together:
+        yield _Parcel(together, packed)
 
 
 _judge: Judge | None = None
@@ -136,7 +151,8 @@ def _start_process(settings: Settings, where: str | None, kinds: Collection[str]
     _judge = Judge(settings, store=store, kinds=kinds, mode=mode)
 
 
-def _call(function: Callable[[Judge, ReadRun], _Result], run: ReadRun) -> tuple[_Result, dict[str, int]]:
-    """Call a function with the judge of this process."""
+def _call(function: Callable[[Judge, ReadRun], _Result], packed: Iterable[bytes]) -> _Answer[_Result]:
+    """Call a function with the judge of this process and each run of a parcel."""
     assert _judge is not None
-    return call_counted(_judge, function, run)
+    runs = map(pickle.loads, packed)
+    return [call_counted(_judge, function, run) for run in runs]

@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from whole_program import healthy_line, looping_line, process, steadyhelm
+from whole_program import call, healthy_line, looping_line, process, run_line, steadyhelm, written
 
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.errors import MissingExtraError, SteadyhelmError
@@ -51,6 +51,17 @@ class TestScan:
 
         assert reports[0]
         assert reports[0] == reports[1]
+
+    def test_runs_of_every_size(self, apart):
+        """
+        Runs that are sent alone for their size, and short ones that are sent together, keep their order.
+        """
+        long = run_line(*(call(result=f"{step} " * 40_000) for step in range(6)), run_id="long")
+        file = written(apart, *([healthy_line(), looping_line(), long, healthy_line("last")] * 3))
+        one, two = (process("scan", file, "--format", "json", "--jobs", jobs).out for jobs in ("1", "2"))
+
+        assert 12 == one.count('"run_id"')
+        assert one == two
 
     def test_no_number_of_processes(self, runs):
         """

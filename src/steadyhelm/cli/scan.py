@@ -152,9 +152,14 @@ def _choose_format(given: ReportFormat, *, as_json: bool) -> ReportFormat:
 def _make_report(
     kind: ReportFormat, stream: "TextIO", settings: "Settings", level: Severity, *, verbose: bool
 ) -> "Report":
+    from steadyhelm.reports.output import JsonLinesReport, JsonReport, TextReport, lowest_flagged_rank
+
+    if kind is ReportFormat.JSON:
+        return JsonReport(stream)
+    if kind is ReportFormat.JSONL:
+        return JsonLinesReport(stream)
     from steadyhelm.redaction import Redactor
     from steadyhelm.reports.evidence import EvidenceFormatter
-    from steadyhelm.reports.output import JsonLinesReport, JsonReport, TextReport, lowest_flagged_rank
 
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
     evidence = EvidenceFormatter(redactor, least=lowest_flagged_rank(level))
@@ -171,9 +176,7 @@ def _make_report(
         from steadyhelm.reports.ci import GithubReport
 
         return GithubReport(stream, evidence, level)
-    if kind is ReportFormat.JSONL:
-        return JsonLinesReport(stream)
-    return JsonReport(stream) if kind is ReportFormat.JSON else TextReport(stream, evidence, verbose=verbose)
+    return TextReport(stream, evidence, verbose=verbose)
 
 
 def _follow_file(
