@@ -34,8 +34,10 @@ demo: $(VENV)/.installed  ## watch a scripted agent start to loop, and Steadyhel
 	@$(BIN)/steadyhelm demo
 	@echo "Every response level, one after the other: $(BIN)/python examples/steered_agent.py"
 
+# TESTS="--leave-out build/dist/passed.json" runs what the tests in the archive did not: see `.ci/run`.
+TESTS ?=
 test: $(VENV)/.tested  ## run all tests
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(TESTS)
 
 # CrewAI and litellm need an older openai than the others, and Claude's environment is large.
 $(VENV)-frameworks/.installed: EXTRAS = langchain,openai-agents,pydantic-ai,google-adk,strands,agent-framework,llama-index,openai,anthropic
@@ -143,8 +145,6 @@ test-foreign: $(VENV)/.tested  ## run the frameworks' own test suites, and list 
 	$(BIN)/python -m benchmarks.foreign $(SUITES)
 
 # What is released must work alone: the source archive's own tests run in an environment made from it.
-# DIST_TESTS=--first-cases runs each of them once, to see that all they need has been packed.
-DIST_TESTS ?=
 test-dist: $(VENV)/.releasing  ## build both archives, and run the tests that ship in the source archive
 	rm -rf dist build/dist
 	$(BIN)/python -m build --outdir dist .
@@ -153,7 +153,7 @@ test-dist: $(VENV)/.releasing  ## build both archives, and run the tests that sh
 	$(PYTHON) -m venv build/dist/.venv
 	build/dist/.venv/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	cd build/dist && .venv/bin/python -m pip install --quiet ../../dist/*.tar.gz --group test
-	cd build/dist && STEADYHELM_DATA=none .venv/bin/python -m pytest -q -n auto --dist loadgroup -m "not slow" $(DIST_TESTS) tests
+	cd build/dist && STEADYHELM_DATA=none .venv/bin/python -m pytest -q -n auto --dist loadgroup -m "not slow" --write-passed passed.json tests
 
 check: $(VENV)/.checked $(VENV)/.tested  ## format, lint, types, imports
 	$(BIN)/ruff format --check .

@@ -1,7 +1,9 @@
 """What every test and every docstring example may use."""
 
+import json
 import os
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -44,18 +46,45 @@ if find_spec("pyspark") is None:
 
 
 def pytest_addoption(parser):
-    """Let a run of the suite look whether every test finds what it needs, without all its cases."""
-    parser.addoption("--first-cases", action="store_true", help="run every test with its first case only")
+    """Let two runs of the suite share the tests: what passed in the first is left out of the second."""
+    parser.addoption("--write-passed", metavar="FILE", type=Path, help="write the tests that passed to FILE")
+    parser.addoption("--leave-out", metavar="FILE", type=Path, help="leave out the tests that FILE names")
+
+
+def pytest_configure(config):
+    """Watch the results where they are gathered, not in each process that runs tests."""
+    path = config.getoption("--write-passed")
+    if path is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(PassedTests(path))
+
+
+class PassedTests:
+    """Writes the names of the tests that passed, set-up and clean-up included."""
+
+    def __init__(self, path):
+        self._path = path.absolute()
+        self._passed = set()
+
+    def pytest_runtest_logreport(self, report):
+        """Keep the name of a test that passed, until its clean-up fails."""
+        if report.when == "call" and report.passed:
+            self._passed.add(report.nodeid)
+        elif report.failed:
+            self._passed.discard(report.nodeid)
+
+    def pytest_sessionfinish(self):
+        """Write the names, as a list of JSON: an id may hold any character."""
+        self._path.write_text(json.dumps(sorted(self._passed)))
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out the other cases of tests that have several, where that was asked for."""
-    if not config.getoption("--first-cases"):
+    """Leave out the tests that a file names: they passed elsewhere."""
+    path = config.getoption("--leave-out")
+    if path is None:
         return
-    first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
-    left_out = [item for item in items if first[item.nodeid.partition("[")[0]] is not item]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if first[item.nodeid.partition("[")[0]] is item]
+    passed = set(json.loads((config.invocation_params.dir / path).read_text()))
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+    items[:] = [item for item in items if item.nodeid not in passed]
 
 
 @pytest.fixture(autouse=True)
