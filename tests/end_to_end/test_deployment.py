@@ -10,6 +10,7 @@ import sys
 import tomllib
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -19,6 +20,8 @@ from postgres_server import REQUIRED, describe_missing, find_port, run_server
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+PASSWORD = "s3cret@/:"  # as a person may choose it: an address would need it escaped
+PUBLIC_URL = "https://helm.example:7433"
 AGENT = """
 from steadyhelm import DriftMonitor
 monitor = DriftMonitor("team-agent")
@@ -61,12 +64,21 @@ def database(compose):
 
 @pytest.fixture
 def variables(compose, database, tmp_path):
-    """The environment of the page, with the address of our server in place of the container's."""
+    """The environment of the page, with the address of our server in place of the container's.
+
+    The password is in the address too, so that it would be seen wherever an address is shown.
+    """
     _, url = database
-    given = compose["page"]["environment"]["STEADYHELM_DB"].replace("${STEADYHELM_PASSWORD}", "s3cret")
-    assert re.fullmatch(r"postgresql://steadyhelm:s3cret@database:5432/steadyhelm", given)
-    ours = url.replace("steadyhelm@", "steadyhelm:s3cret@")
-    return {**os.environ, "STEADYHELM_DB": ours, "STEADYHELM_HOME": str(tmp_path / "home")}
+    given = {
+        name: value.replace("${STEADYHELM_PASSWORD}", PASSWORD).replace(
+            "${STEADYHELM_PUBLIC_URL:-https://localhost:7433}", PUBLIC_URL
+        )
+        for name, value in compose["page"]["environment"].items()
+    }
+    assert "postgresql://steadyhelm@database:5432/steadyhelm" == given.pop("STEADYHELM_DB")
+    assert "$" not in "".join(given.values())
+    ours = url.replace("steadyhelm@", f"steadyhelm:{quote(PASSWORD, safe='')}@")
+    return {**os.environ, **given, "STEADYHELM_DB": ours, "STEADYHELM_HOME": str(tmp_path / "home")}
 
 
 @contextmanager
@@ -104,7 +116,8 @@ def run_page(instructions, variables, folder):
 class TestCompose:
     def test_an_agent_and_the_page_share_the_database(self, instructions, compose, variables, tmp_path):
         """
-        An agent that knows the address records; the page shows the run; the check of the service succeeds.
+        An agent that knows the address records; the page shows the run, also to people who know it by its
+        public name; the check of the service succeeds.
         """
         subprocess.run([sys.executable, "-c", AGENT], env=variables, check=True)
         with run_page(instructions, variables, tmp_path) as (url, certificate):
@@ -113,6 +126,7 @@ class TestCompose:
             with httpx.Client(verify=context, headers={"authorization": f"Bearer {token}"}) as client:
                 assert "ok" in client.get(f"{url}healthz").text
                 runs = client.get(f"{url}api/v1/runs").json()["runs"]
+                by_name = client.get(f"{url}api/v1/runs", headers={"host": "helm.example:7433"})
         kind, program, *arguments = compose["page"]["healthcheck"]["test"]
         assert ("CMD", "steadyhelm") == (kind, program)
         done = subprocess.run(
@@ -124,6 +138,7 @@ class TestCompose:
         )
 
         assert ["job"] == [run["run_id"] for run in runs]
+        assert runs == by_name.json()["runs"]
         assert "s3cret" not in done.stdout + done.stderr
 
     def test_the_check_of_the_database(self, compose, database):
@@ -146,6 +161,35 @@ class TestDockerfile:
         (names,) = re.findall(r"/src\[([a-z,]+)\]", " ".join(instructions["RUN"]))
 
         assert {"server", "postgres"} == set(names.split(",")) <= set(known)
+
+    @pytest.mark.slow
+    def test_it_copies_all_that_a_build_needs(self, instructions, tmp_path):
+        """
+        The files that the image copies are enough to build the package, and nothing else is sent to it.
+        """
+        for instruction in instructions["COPY"]:
+            *sources, target = instruction.split()
+            for source in sources:
+                here, there = ROOT / source, tmp_path / target.lstrip("/")
+                if here.is_dir():
+                    shutil.copytree(here, there, ignore=shutil.ignore_patterns("__pycache__"))
+                else:
+                    there.mkdir(exist_ok=True)
+                    shutil.copy(here, there)
+        build = [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, tmp_path / "src"]
+        subprocess.run(build, check=True, capture_output=True)
+
+        assert 1 == len(list(tmp_path.glob("steadyhelm-*.whl")))
+
+    def test_what_a_volume_is_mounted_on(self, instructions, compose):
+        """
+        The folder in which the page keeps its token is its user's own: a new volume gets the owner from it.
+        """
+        [place] = [it.partition(":")[2] for it in compose["page"]["volumes"] if it.startswith("page:")]
+        user = instructions["USER"][-1]
+
+        assert any(f"--owner={user}" in line and line.endswith(f" {place}") for line in instructions["RUN"])
+        assert place == f"/home/{user}/.steadyhelm"
 
     def test_it_does_not_run_as_root(self, instructions):
         """
