@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import threading
+from contextlib import closing
 
 import pytest
 from msgspec import Struct
@@ -12,6 +13,7 @@ from steadyhelm import DriftAction, DriftMonitor, Severity
 from steadyhelm.detector import Detector
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import SavedState, Sink
+from steadyhelm.stores.sqlite import SQLiteStore
 
 
 @pytest.fixture
@@ -742,6 +744,24 @@ class TestLearning:
 
         assert ["resource_spike"] == [finding.detector for finding in decision.findings]
         monitor.close()
+
+
+class TestWithStatement:
+    def test_it_is_closed_at_the_end_of_the_block(self, database):
+        """
+        What was recorded is stored when the block ends, also by an error of the host's, which goes through.
+        """
+
+        def fail():
+            with DriftMonitor("researcher", db_path=database) as monitor, monitor.run(run_id="r"):
+                monitor.record_event("tool_call", "search")
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fail()
+
+        with closing(SQLiteStore(database, read_only=True)) as store:
+            assert ["search"] == [it.action_name for it in store.get_run_traces("researcher", "r")]
 
 
 class TestIncidents:

@@ -5,6 +5,7 @@ A guest in the agent's process: nothing here raises into it, blocks it, or chang
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any, Self
 
 from steadyhelm.baselines import BaselineStats
@@ -282,6 +283,14 @@ class Monitor(RunReports):
     def close(self, timeout_s: float = 2.0) -> FlushResult:
         """Suspend live runs and write what is queued, within the time given."""
         return self._control.close(timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def declare(self, tool: str, declaration: ToolDeclaration) -> None:
         """Declare what is known about a tool, for runs that start from now on."""
