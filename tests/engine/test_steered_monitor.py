@@ -55,6 +55,51 @@ class TestUnheardGuidance:
         assert 1 == suspended[NOBODY_RECEIVED] == monitor.health.totals()[NOBODY_RECEIVED]
 
 
+def work(monitor, steps, run_id):
+    """Let a run open one page after the other; return the decisions."""
+    with monitor.run(goal="list the ferries to Oslo", run_id=run_id):
+        return [
+            monitor.record_event(
+                "tool_call",
+                "open_page",
+                input_data={"page": f"{run_id}/{step}"},
+                output_data={"text": f"ferry {run_id}-{step} leaves at {step} past nine"},
+            )
+            for step in range(steps)
+        ]
+
+
+class TestALongerRunThanUsual:
+    @pytest.fixture
+    def said(self, database):
+        """What a run of forty steps hears, by step, of an agent whose runs have always had three; and it."""
+        with DriftMonitor("researcher", db_path=database, mode="enforce", calibration_runs=5) as monitor:
+            for number in range(12):
+                work(monitor, 3, f"short-{number}")
+                monitor.flush()
+            decisions = work(monitor, 40, "long")
+            yield [it for it in decisions if it.guidance], incidents(monitor)
+
+    def test_it_is_reminded_and_nothing_is_taken_back(self, said):
+        """
+        It may be a longer task: a few words as it grows, and never a new plan, a rollback or a question.
+        """
+        decisions, _ = said
+
+        assert {"INJECT_REMINDER"} == {it.action for it in decisions}
+        assert {"guide"} == {it.verdict for it in decisions}
+        assert 1 <= len(decisions) <= 3
+
+    def test_no_outcome_is_claimed(self, said):
+        """
+        What was spent stays spent: whether the words were followed cannot be seen.
+        """
+        _, (incident,) = said
+
+        assert "resource" == incident.kind
+        assert {"unknown"} == {it.outcome for it in incident.interventions}
+
+
 class TestWithoutText:
     @pytest.mark.parametrize("payloads", ["none", "hashes"])
     def test_no_word_of_a_plan_a_message_or_a_grant_is_stored(self, database, payloads):

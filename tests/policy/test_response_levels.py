@@ -48,8 +48,8 @@ def action(findings, answered=None, **circumstances):
     return respond(findings, answered or {}, **circumstances).action
 
 
-def after(last, outcome):
-    return {"loop": LastResponse(DriftAction(last), outcome)}
+def after(last, outcome, kind="loop"):
+    return {kind: LastResponse(DriftAction(last), outcome)}
 
 
 class TestRespond:
@@ -92,9 +92,28 @@ class TestRespond:
 
     def test_a_limit_that_was_passed_is_no_guess(self):
         """
-        A hard limit acts as strongly as it is passed.
+        A hard limit acts as strongly as it is passed, but for a rollback: the steps would be paid for twice.
         """
-        assert "CHECKPOINT_RESET" == action([finding("CRITICAL", "resource", hard_limit=True)])
+        assert "SUMMARIZE_REPLAN" == action([finding("HIGH", "resource", hard_limit=True)])
+        assert "ASK_USER" == action([finding("CRITICAL", "resource", hard_limit=True)])
+
+    def test_an_ignored_limit_leads_to_the_user(self):
+        """
+        After a new plan that was ignored the user is asked: going back refunds nothing.
+        """
+        passed = finding("HIGH", "resource", hard_limit=True)
+
+        assert "ASK_USER" == action([passed], after("SUMMARIZE_REPLAN", "ignored", kind="resource"))
+
+    @pytest.mark.parametrize("outcome", ["unknown", "ignored", "worse"])
+    def test_a_longer_run_than_usual_gets_a_reminder_and_never_more(self, outcome):
+        """
+        It may be a longer task, and stays longer than usual whatever the agent does.
+        """
+        unusual = finding("CRITICAL", "resource")
+
+        assert "INJECT_REMINDER" == action([unusual], after("INJECT_REMINDER", outcome, kind="resource"))
+        assert "INJECT_REMINDER" == action([unusual], chronic={"resource"})
 
     def test_the_score_decides_for_its_own_findings(self):
         """

@@ -25,7 +25,7 @@ from steadyhelm.incidents import Incident
 from steadyhelm.judge import JudgedReport, name_pattern
 from steadyhelm.judging.severity_shifts import is_certain, shift_severity
 from steadyhelm.policy.outcomes import EXPECTED_CHANGES
-from steadyhelm.policy.response_levels import FAILED_OUTCOMES, LastResponse
+from steadyhelm.policy.response_levels import FAILED_OUTCOMES, LastResponse, is_unusual_spending
 
 QUIET_EVENTS: Final = 10
 """Events without a finding of its kind after which an incident closes, unless an outcome is open."""
@@ -139,7 +139,8 @@ class IncidentTracker(Struct):
             # Several detectors may see the same at one event: that is one intervention.
             if decision.guidance and before.last_seq != event.seq:
                 answer = make_intervention(event, decision, finding.event_ids)
-                incident = self._add_intervention(finding.kind, event, answer, totals)
+                is_judged = not is_unusual_spending(finding)
+                incident = self._add_intervention(finding.kind, event, answer, totals, is_judged=is_judged)
             changed[incident.incident_id] = incident
             if is_certain(finding) and incident.incident_id not in self.certain:
                 self.certain = [*self.certain, incident.incident_id][-_CERTAIN_KEPT:]
@@ -257,7 +258,8 @@ class IncidentTracker(Struct):
             last = incident.interventions[-1] if incident.interventions else None
             if last is None or last.seq != seq or last.said:
                 continue
-            self.outcomes.restart(kind, last.action, event)
+            if last.window:
+                self.outcomes.restart(kind, last.action, event)
             said = structs.replace(
                 last, verdict="guide", timestamp=event.timestamp, outcome="unknown", settled_seq=None
             )
@@ -283,9 +285,9 @@ class IncidentTracker(Struct):
         return self.cleared.pop(name)
 
     def _add_intervention(
-        self, kind: str, event: TraceEvent, answer: Intervention, totals: Totals
+        self, kind: str, event: TraceEvent, answer: Intervention, totals: Totals, *, is_judged: bool = True
     ) -> Incident:
-        """Add an intervention to its incident, and start to judge it."""
+        """Add an intervention to its incident, and start to judge it; without that its window is 0."""
         incident = self.open[kind]
         if kind in self.outcomes.running:
             # A second intervention was needed: the first was ignored.
@@ -297,10 +299,12 @@ class IncidentTracker(Struct):
         answer = structs.replace(
             answer,
             expected=EXPECTED_CHANGES[kind],
-            window=trial.window,
+            window=trial.window if is_judged else 0,
             tokens_before=totals.tokens,
             cost_before_usd=totals.cost_usd,
         )
+        if not is_judged:
+            self.outcomes.drop(kind)
         answers = (*incident.interventions, answer)[-_INTERVENTIONS_KEPT:]
         incident = self.open[kind] = structs.replace(incident, interventions=answers)
         return incident

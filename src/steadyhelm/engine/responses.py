@@ -31,6 +31,7 @@ from steadyhelm.policy.response_levels import (
     Response,
     VerdictChoice,
     choose_verdict,
+    is_unusual_spending,
     respond,
 )
 
@@ -133,7 +134,8 @@ class Responder:
         chronic = {
             finding.kind
             for finding in reported
-            if any(it.hard and it.pattern == _pattern_of(finding) for it in readings)
+            if not is_unusual_spending(finding)
+            and any(it.hard and it.pattern == _pattern_of(finding) for it in readings)
         }
         decision, is_repeated = self._decide(findings, seq=event.seq, chronic=chronic, can=can)
         if decision.guidance and not is_repeated:
@@ -258,13 +260,17 @@ def _choose_response(
 
 
 def _is_news(findings: Sequence[DriftEvent], action: DriftAction, seq: int, memory: RunMemory) -> bool:
-    """Return whether to intervene again: the action is stronger, or the last one is long enough ago."""
-    for finding in findings:
-        if finding.severity is Severity.LOW:
-            continue
+    """Return whether to intervene again: the action is stronger, or the last one is long enough ago.
+
+    A run that is longer than usual, and nothing else, is reminded again only when it is much longer still.
+    """
+    reported = [it for it in findings if it.severity is not Severity.LOW]
+    for finding in [it for it in reported if not is_unusual_spending(it)] or reported:
         incident = memory.incidents.open.get(finding.kind)
         if incident is None or not incident.interventions:
             return True
+        if is_unusual_spending(finding):
+            return finding.severity.rank > incident.severity.rank
         last = incident.interventions[-1]
         since = memory.totals.count_events(last.seq, seq)
         if action.level > last.action.level or since > memory.fatigue.cooldown(_pattern_of(finding)):

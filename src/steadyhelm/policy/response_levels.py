@@ -41,6 +41,9 @@ REMINDER_ONLY_KINDS: Final = frozenset({"correction", "style"})
 """Kinds of drift that get a reminder and never more: with corrections the user is steering already,
 and the style of replies is no reason to stop the work."""
 
+SPENDING: Final = "resource"
+"""The kind of drift that cannot be taken back: a rollback refunds nothing."""
+
 FAILED_OUTCOMES: Final[frozenset[Outcome]] = frozenset({"ignored", "worse"})
 
 
@@ -84,6 +87,7 @@ def respond(
 
     Drift that was observed itself (a loop, a limit that was passed) gets the level of its severity; a mere
     sign of drift, such as a reply far from the goal, gets a reminder, and more by the drift score alone.
+    A passed limit leads to no rollback, and a run that is longer than usual to no more than a reminder.
 
     Args:
         findings: What was noticed at this event.
@@ -97,6 +101,9 @@ def respond(
             continue
         action = by_score if finding.detector == DRIFT_SCORE else first_level(finding)
         response = _adjust_level(finding, action, last.get(finding.kind), chronic=finding.kind in chronic)
+        if finding.kind == SPENDING and response.action is DriftAction.CHECKPOINT_RESET:
+            # The steps after a checkpoint would be paid for twice.
+            response = response._replace(action=DriftAction.ASK_USER)
         if response.action.level > strongest.action.level:
             strongest = response
     return strongest
@@ -105,6 +112,15 @@ def respond(
 def is_direct_evidence(finding: DriftEvent) -> bool:
     """Return whether a finding shows drift itself, a loop or a limit passed, and not just a sign of it."""
     return finding.kind == "loop" or bool(finding.context.get("hard_limit"))
+
+
+def is_unusual_spending(finding: DriftEvent) -> bool:
+    """Return whether a run has used more than is usual for its agent, within every limit that was set.
+
+    It may be a longer task. What was spent stays spent: this is true until the run ends, whatever the agent
+    does about it, so no outcome can be read from it.
+    """
+    return finding.kind == SPENDING and not finding.context.get("hard_limit")
 
 
 def is_confirmed(finding: DriftEvent) -> bool:
@@ -162,7 +178,8 @@ def _adjust_level(
     finding: DriftEvent, action: DriftAction, before: LastResponse | None, *, chronic: bool
 ) -> Response:
     """Return the response after the outcomes of earlier ones to this kind of drift: one level at a time."""
-    if action is DriftAction.CONTINUE or finding.kind in REMINDER_ONLY_KINDS:
+    is_reminder_only = finding.kind in REMINDER_ONLY_KINDS or is_unusual_spending(finding)
+    if action is DriftAction.CONTINUE or is_reminder_only:
         return Response(action)
     reasons = []
     if before is not None and before.outcome in FAILED_OUTCOMES:
