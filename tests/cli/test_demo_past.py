@@ -33,7 +33,19 @@ class TestThePast:
 
     def test_polling_is_no_incident(self, past):
         """Waiting for a payment is not reported."""
-        assert not any("check_payment" in it.pattern for it in past.list_incidents(limit=100))
+        waiting = {run.run_id for run in past.list_runs(limit=500) if "wait for" in (run.goal or "")}
+        assert 4 == len(waiting)
+        assert not waiting & {it.run_id for it in past.list_incidents(limit=100)}
+
+    def test_some_guidance_is_followed(self, past):
+        """Of the interventions with an outcome some worked and some were ignored, of several kinds."""
+        made = [(it.kind, one.outcome) for it in past.list_incidents(limit=100) for one in it.interventions]
+        assert {("loop", "worked"), ("style", "worked"), ("loop", "ignored"), ("goal", "ignored")} <= {*made}
+        assert sum(outcome == "worked" for _, outcome in made) >= 6
+
+    def test_severities_are_mixed(self, past):
+        """What was followed at once stays medium; what was ignored to the end is critical."""
+        assert {"MED", "HIGH", "CRITICAL"} == {it.severity for it in past.list_incidents(limit=100)}
 
     def test_most_runs_are_clean_and_lie_in_the_last_two_weeks(self, past):
         """Baselines are calibrated, and no run is in the future."""

@@ -4,7 +4,7 @@ Only its moves are scripted: what its tools return follows from the files it has
 loop only because of the guidance it receives.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple
 
 GOAL: Final = "Make the checkout test pass: the total must be 107.00"
@@ -51,6 +51,10 @@ class DemoStep(NamedTuple):
     failed: bool = False
     tokens: int = 0
     took_s: float = 1.0
+
+
+Steps = Generator[DemoStep, bool, None]
+"""The steps of a run; sent back is whether guidance was delivered after a step."""
 
 
 class Shop:
@@ -142,7 +146,7 @@ class StubbornAgent:
         return DemoStep(words=words, tokens=self._context, took_s=1.5)
 
 
-def good_task(goal: str, file: str, edits: int) -> Iterator[DemoStep]:
+def good_task(goal: str, file: str, edits: int) -> Steps:
     """Yield the steps of a short task that goes well."""
     path = f"shop/{file}"
     yield DemoStep(words=f"I read {path}, then: {goal.lower()}.", tokens=700 + 40 * edits, took_s=1.5)

@@ -1,6 +1,7 @@
-"""The past of the demo's agents: runs that go well, and one of each kind of drift; and an agent at work now.
+"""The past of the demo's agents, with each kind of drift and what came of it; and an agent at work now.
 
-Every run goes through the real monitor, with times of its own in the last two weeks.
+Every run goes through the real monitor, with times of its own in the last two weeks. Some of the agents that
+drift follow the first guidance, some the second, and some none.
 """
 
 import threading
@@ -8,9 +9,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from steadyhelm.cli.demo_agent import GOAL, GOOD_TASKS, DemoStep, StubbornAgent, good_task
+from steadyhelm.cli.demo_agent import GOAL, GOOD_TASKS, DemoStep, Steps, StubbornAgent, good_task
 
 if TYPE_CHECKING:
     from steadyhelm.assembly import DriftMonitor
@@ -22,7 +23,7 @@ _BETWEEN_RUNS_S: Final = 4.0
 _COST_PER_TOKEN_USD: Final = 3e-6
 _SUPPORT_TASKS: Final = 14
 _RESEARCH_TASKS: Final = 30
-_POLLS: Final = 9
+_MOST_ROUNDS: Final = 11
 
 _TOPICS: Final = (
     "battery storage prices",
@@ -43,27 +44,31 @@ _STIFF: Final = (
 
 def record_past(where: str | Path) -> int:
     """Record the past of three agents in this database; return how many runs it has."""
-    before = time.time()
+    now = time.time()
     return sum(
         (
-            _record_all("shop-coder", where, _plan_coder(before)),
-            _record_all("web-researcher", where, _plan_researcher(before)),
-            _record_all("support-desk", where, _plan_support(before)),
+            _record_all("shop-coder", where, _plan_coder(now)),
+            _record_all("web-researcher", where, _plan_researcher(now)),
+            _record_all("support-desk", where, _plan_support(now)),
         )
     )
 
 
-Plan = Iterator[tuple[float, str, Iterator[DemoStep]]]
-"""When a run starts, its goal and its steps."""
+class _PastRun(NamedTuple):
+    """A run to record: when it starts, its goal and its steps."""
+
+    started_at: float
+    goal: str
+    steps: Steps
 
 
-def _record_all(agent: str, where: str | Path, plan: Plan) -> int:
+def _record_all(agent: str, where: str | Path, runs: Iterator[_PastRun]) -> int:
     from steadyhelm.budgets.limits import Budget
     from steadyhelm.cli.demo import open_monitor
 
     count, clock = 0, _PastClock()
     with open_monitor(agent, where, calibration_runs=10, clock=clock) as monitor:
-        for started_at, goal, steps in plan:
+        for started_at, goal, steps in sorted(runs, key=lambda it: it.started_at):
             clock.now = started_at
             # What went before is learnt first, as it is where a day lies between two runs.
             monitor.flush()
@@ -83,63 +88,98 @@ class _PastClock:
         return self.now
 
 
-def _record_steps(run: "Run", steps: Iterator[DemoStep], clock: _PastClock) -> None:
-    """Record steps in a run, each as long after the one before as it took."""
+def _record_steps(run: "Run", steps: Steps, clock: _PastClock) -> None:
+    """Record steps in a run, each as long after the one before as it took, and send back what is decided."""
     from steadyhelm.cli.demo import describe_step
 
-    for step in steps:
+    step = next(steps, None)
+    while step is not None:
         clock.now += step.took_s
         kind, name, fields = describe_step(step, clock.now)
-        run.record(kind, name, cost_usd=step.tokens * _COST_PER_TOKEN_USD if step.tokens else None, **fields)
+        cost = step.tokens * _COST_PER_TOKEN_USD if step.tokens else None
+        decision = run.record(kind, name, cost_usd=cost, **fields)
+        try:
+            step = steps.send(decision.verdict != "proceed")
+        except StopIteration:
+            return
 
 
-def _plan_coder(now: float) -> Plan:
-    """Good tasks over a fortnight, then an edit taken back again and again, and a test that keeps failing."""
+def _repeat(steps: list[DemoStep], *, rounds: int, ignored: int) -> Steps:
+    """Repeat steps until guidance has come more often than it is ignored, or so many times."""
+    heard = 0
+    for step in steps * rounds:
+        heard += yield step
+        if heard > ignored:
+            return
+
+
+def _plan_coder(now: float) -> Iterator[_PastRun]:
+    """Good tasks over a fortnight; tests that keep failing, and an edit taken back again and again."""
     for number, (goal, file, edits) in enumerate(GOOD_TASKS):
-        yield now - (13 - number) * _DAY_S, goal, good_task(goal, file, edits)
-
-    def edit_back_and_forth() -> Iterator[DemoStep]:
-        yield DemoStep("read_file", arguments={"path": "shop/tax.py"}, result="return price * 0.07")
-        for number in range(6):
-            text = "0.19" if number % 2 == 0 else "0.07"
-            yield DemoStep(
-                "edit_file", arguments={"path": "shop/tax.py", "text": text}, result="shop/tax.py saved"
-            )
-            yield DemoStep("run_tests", arguments={}, result="2 failed, 10 passed", failed=True, tokens=300)
-
-    def fail_again() -> Iterator[DemoStep]:
-        yield DemoStep(words="I run the tests.", tokens=500)
-        for _ in range(11):
-            yield DemoStep(
-                "run_tests",
-                arguments={"only": "refund"},
-                result="1 failed: test_refund",
-                failed=True,
-                tokens=250,
-            )
-
-    yield now - 2 * _DAY_S, "Use one tax rate everywhere", edit_back_and_forth()
-    yield now - 0.4 * _DAY_S, "Make refunds work for vouchers", fail_again()
+        yield _PastRun(now - (13 - number) * _DAY_S, goal, good_task(goal, file, edits))
+    for days, what, ignored in ((4.6, "receipts", 0), (3.4, "stock levels", 1), (2.3, "invoices", 0)):
+        yield _PastRun(now - days * _DAY_S, f"Make the test of {what} pass", _fail_again(what, ignored))
+    yield _PastRun(now - 1.6 * _DAY_S, "Use one tax rate everywhere", _edit_back_and_forth())
+    yield _PastRun(now - 0.4 * _DAY_S, "Make refunds work for vouchers", _fail_again("refunds", _MOST_ROUNDS))
 
 
-def _plan_researcher(now: float) -> Plan:
-    """Research that goes well, one that turns in circles, one that leaves its goal, and one that spends."""
+def _fail_again(what: str, ignored: int) -> Steps:
+    """Run a failing test again and again; once guidance is followed, look for the cause elsewhere."""
+    result = f"1 failed: test of {what}"
+    failing = DemoStep("run_tests", arguments={"only": what}, result=result, failed=True, tokens=250)
+    yield DemoStep(words="I run the tests.", tokens=500)
+    yield from _repeat([failing], rounds=_MOST_ROUNDS, ignored=ignored)
+    if ignored < _MOST_ROUNDS:
+        yield from _mend(f"shop/{what.replace(' ', '_')}.py", what)
+
+
+def _edit_back_and_forth() -> Steps:
+    """Change a line back and forth; a request for a new plan is followed."""
+    yield DemoStep("read_file", arguments={"path": "shop/tax.py"}, result="return price * 0.07")
+    tests = DemoStep("run_tests", arguments={}, result="2 failed, 10 passed", failed=True, tokens=300)
+    edits = [
+        DemoStep("edit_file", arguments={"path": "shop/tax.py", "text": rate}, result="shop/tax.py saved")
+        for rate in ("0.19", "0.07")
+    ]
+    yield from _repeat([edits[0], tests, edits[1], tests], rounds=4, ignored=1)
+    yield from _mend("shop/rates.py", "the tax rate")
+
+
+def _mend(path: str, what: str) -> Steps:
+    """Find the cause in another file, correct it, and hand over."""
+    yield DemoStep(words=f"The fault in {what} is elsewhere: I read {path}.", tokens=600)
+    yield DemoStep("read_file", arguments={"path": path}, result=f"the part about {what}, 60 lines")
+    yield DemoStep("edit_file", arguments={"path": path, "text": f"correct {what}"}, result=f"{path} saved")
+    yield DemoStep("run_tests", arguments={"only": what, "file": path}, result="12 passed", tokens=250)
+    yield DemoStep("run_linter", arguments={"path": path}, result="no complaints")
+    yield DemoStep("show_changes", arguments={}, result=f"{path}: 2 lines changed")
+    yield DemoStep("commit", arguments={"text": f"correct {what}"}, result="committed")
+    yield DemoStep(words=f"Done: {what} works again, the cause was in {path}.", tokens=700)
+
+
+def _plan_researcher(now: float) -> Iterator[_PastRun]:
+    """Research that goes well, some that turns in circles, one that leaves its goal, and one that spends."""
     for number in range(_RESEARCH_TASKS):
         topic = f"{_TOPICS[number % len(_TOPICS)]} in {2014 + number}"
-        yield (
-            now - (13 - 12 * number / _RESEARCH_TASKS) * _DAY_S,
-            f"Summarise what is known about {topic}",
-            _research(topic, number),
-        )
-    yield now - 1.5 * _DAY_S, "Summarise what tidal power costs", _circle()
-    yield now - 1.1 * _DAY_S, "Summarise what is known about night trains to the north", _stray()
-    yield now - 0.3 * _DAY_S, "Summarise what is known about wooden high-rises", _spend()
+        goal = f"Summarise what is known about {topic}"
+        started_at = now - (13 - 12 * number / _RESEARCH_TASKS) * _DAY_S
+        yield _PastRun(started_at, goal, _research(topic, number))
+    for days, topic, ignored in (
+        (5.2, "heat pumps", 0),
+        (3.7, "repair cafes", 0),
+        (2.1, "battery storage", 1),
+        (1.5, "tidal power", _MOST_ROUNDS),
+    ):
+        yield _PastRun(now - days * _DAY_S, f"Summarise what {topic} cost", _circle(topic, ignored))
+    trains, towers = "night trains to the north", "wooden high-rises"
+    yield _PastRun(now - 1.1 * _DAY_S, f"Summarise what is known about {trains}", _stray(trains))
+    yield _PastRun(now - 0.3 * _DAY_S, f"Summarise what is known about {towers}", _spend(towers))
 
 
-def _research(topic: str, number: int) -> Iterator[DemoStep]:
+def _research(topic: str, number: int) -> Steps:
     """Research a topic, and sum it up."""
     yield DemoStep("search", arguments={"query": topic}, result=f"{7 + number} results about {topic}")
-    for page in range(2 + number % 3):
+    for page in range(2 + number * 5 % 9):
         text = f"Page {page} on {topic}: numbers of {2010 + number + page}, figures and a table."
         yield DemoStep("open_page", arguments={"page": f"{topic}/{page}"}, result=text, tokens=400)
     source, place = _SOURCES[number % len(_SOURCES)], _PLACES[number % len(_PLACES)]
@@ -147,69 +187,92 @@ def _research(topic: str, number: int) -> Iterator[DemoStep]:
     yield DemoStep(words=words, tokens=1200 + 50 * number)
 
 
-def _circle() -> Iterator[DemoStep]:
-    """Go round between the same three calls."""
-    for _ in range(7):
-        for tool, arguments, result in (
-            ("search", {"query": "tidal power costs"}, "3 results, the same as before"),
-            ("open_page", {"page": "tidal/1"}, "Page 1: see page 2 for costs."),
-            ("open_page", {"page": "tidal/2"}, "Page 2: see page 1 for costs."),
-        ):
-            yield DemoStep(tool, arguments=arguments, result=result, tokens=300)
+def _circle(topic: str, ignored: int) -> Steps:
+    """Go round between the same three calls; once guidance is followed, ask another source."""
+    calls = (
+        ("search", {"query": f"{topic} costs"}, "3 results, the same as before"),
+        ("open_page", {"page": f"{topic}/1"}, "Page 1: see page 2 for costs."),
+        ("open_page", {"page": f"{topic}/2"}, "Page 2: see page 1 for costs."),
+    )
+    steps = [DemoStep(tool, arguments=given, result=result, tokens=300) for tool, given, result in calls]
+    yield from _repeat(steps, rounds=7, ignored=ignored)
+    if ignored < _MOST_ROUNDS:
+        yield DemoStep("search", arguments={"query": f"{topic} price list"}, result="a register of prices")
+        yield from _read_on(topic)
 
 
-def _stray() -> Iterator[DemoStep]:
-    """Begin well, then write poems."""
-    yield from _research("night trains to the north", 1)
+def _read_on(topic: str) -> Steps:
+    """Read what had not been read about a topic, and sum it up."""
+    for number, source in enumerate(_SOURCES):
+        text = f"What {source} pays for {topic}: {1800 + 350 * number} a year, with a table by region."
+        yield DemoStep("open_page", arguments={"page": f"{topic} by {source}"}, result=text, tokens=250)
+    words = f"Summary of {topic}: what it costs by the register, who pays it, and how that differs."
+    yield DemoStep(words=words, tokens=900)
+
+
+def _stray(topic: str) -> Steps:
+    """Begin well, then write poems; a request for a new plan brings it back."""
+    yield from _research(topic, 1)
+    heard = 0
     for number in range(9):
         words = f"Here is poem number {number} about cats, clouds and a pirate who collects teapots."
-        yield DemoStep("write_poem", arguments={"number": str(number)}, result=words, tokens=200)
-        yield DemoStep(words=words, tokens=300)
+        heard += yield DemoStep("write_poem", arguments={"number": str(number)}, result=words, tokens=200)
+        heard += yield DemoStep(words=words, tokens=300)
+        if heard > 1:
+            break
+    yield from _read_on(topic)
 
 
-def _spend() -> Iterator[DemoStep]:
+def _spend(topic: str) -> Steps:
     """Read far more than such a task takes."""
     for number in range(14):
-        text = f"Page {number}: " + f"a long table of wooden high-rises, row {number}. " * 6
+        text = f"Page {number}: " + f"a long table of {topic}, row {number}. " * 6
         yield DemoStep("open_page", arguments={"page": f"towers/{number}"}, result=text, tokens=3600)
-    yield DemoStep(words="The list of wooden high-rises is too long to read in full.", tokens=4000)
+    yield DemoStep(words=f"The list of {topic} is too long to read in full.", tokens=4000)
 
 
-def _plan_support(now: float) -> Plan:
-    """Tickets, one that waits for a payment by polling, and one answered in another manner."""
-
-    def ticket(number: int) -> Iterator[DemoStep]:
-        yield DemoStep(
-            "read_ticket", arguments={"id": str(number)}, result=f"Order {number} is late.", tokens=80
-        )
-        yield DemoStep("look_up_order", arguments={"id": str(number)}, result=f"Order {number}: shipped.")
-        words = f"Order {number} was shipped yesterday and should arrive on Friday. Its code is SX{number}."
-        yield DemoStep(words=words, tokens=350 + number)
-
+def _plan_support(now: float) -> Iterator[_PastRun]:
+    """Tickets, some that wait for a payment by polling, and some answered in another manner."""
     for number in range(_SUPPORT_TASKS):
-        yield now - (13.5 - number * 0.9) * _DAY_S, f"Answer ticket {number}", ticket(number)
+        started_at = now - (13.5 - number * 0.9) * _DAY_S
+        last = 10 * number + number * 3 % 7
+        goal = f"Answer tickets {10 * number} to {last}" if number * 3 % 7 else f"Answer ticket {last}"
+        yield _PastRun(started_at, goal, _answer_tickets(range(10 * number, last + 1)))
+    for days, number, polls in ((9.3, 147, 4), (6.1, 157, 6), (3.3, 167, 5), (0.8, 177, 9)):
+        goal = f"Answer ticket {number}: wait for the payment"
+        yield _PastRun(now - days * _DAY_S, goal, _poll(str(number), polls))
+    yield _PastRun(now - 0.2 * _DAY_S, "Answer tickets 190 to 199", _gush())
 
-    def poll() -> Iterator[DemoStep]:
-        yield DemoStep("read_ticket", arguments={"id": "77"}, result="Did my payment arrive?", tokens=80)
-        for number in range(_POLLS):
-            yield DemoStep(
-                "check_payment",
-                arguments={"id": "77"},
-                result="pending" if number < _POLLS - 1 else "paid",
-                took_s=30.0,
-                tokens=20,
-            )
-        yield DemoStep(words="Your payment has arrived.", tokens=300)
 
-    def gush() -> Iterator[DemoStep]:
-        for number in range(6):
-            yield DemoStep(
-                "read_ticket", arguments={"id": f"9{number}"}, result=f"Ticket 9{number}", tokens=80
-            )
-            yield DemoStep(words=_STIFF + " " * number, tokens=900)
+def _answer_tickets(numbers: range) -> Steps:
+    for number in numbers:
+        ticket = {"id": str(number)}
+        yield DemoStep("read_ticket", arguments=ticket, result=f"Order {number} is late.", tokens=80)
+        yield DemoStep("look_up_order", arguments=ticket, result=f"Order {number}: shipped.")
+        yield DemoStep(words=_write_answer(number), tokens=350 + number)
 
-    yield now - 0.8 * _DAY_S, "Answer ticket 77: wait for the payment", poll()
-    yield now - 0.2 * _DAY_S, "Answer tickets 90 to 95", gush()
+
+def _write_answer(number: int) -> str:
+    return f"Order {number} was shipped yesterday and should arrive on Friday. Its code is SX{number}."
+
+
+def _poll(ticket: str, polls: int) -> Steps:
+    """Wait for a payment, which comes."""
+    yield DemoStep("read_ticket", arguments={"id": ticket}, result="Did my payment arrive?", tokens=80)
+    for number in range(1, polls + 1):
+        result = "paid" if number == polls else "pending"
+        yield DemoStep("check_payment", arguments={"id": ticket}, result=result, took_s=30.0, tokens=20)
+    yield DemoStep(words=f"The payment for ticket {ticket} has arrived.", tokens=300)
+
+
+def _gush() -> Steps:
+    """Answer in a manner nobody asked for, until a reminder is followed."""
+    heard = 0
+    for number in range(190, 200):
+        ticket = {"id": str(number)}
+        heard += yield DemoStep("read_ticket", arguments=ticket, result=f"Order {number} is late.", tokens=80)
+        words = _write_answer(number) if heard else _STIFF + " " * (number - 190)
+        heard += yield DemoStep(words=words, tokens=420)
 
 
 class LiveDemo:
