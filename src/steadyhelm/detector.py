@@ -87,7 +87,11 @@ class Detector(ABC):
         event_ids: Iterable[str] = (),
         **context: Any,
     ) -> DriftEvent:
-        """Return a finding at this event; without `event_ids` the event itself is the evidence."""
+        """Return a finding at this event; without `event_ids` the event itself is the evidence.
+
+        Guidance tells the agent to follow the suggestion. Where that is meant for people, give what the agent
+        should do as `advice`.
+        """
         score = min(1.0, max(0.0, score))
         return DriftEvent(
             agent_id=event.agent_id,

@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats, Cusum, Spread, Trend
+from steadyhelm.decisions import DriftAction
 from steadyhelm.detectors.resource_spike import ResourceSpike
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
+from steadyhelm.policy.guidance import write_guidance
 from steadyhelm.testing.traces import AGENT, RUN, events, fired_at
 
 NEW = BaselineStats(agent_id=AGENT)
@@ -208,6 +210,54 @@ class TestAgainstTheBaseline:
         baseline = usual(mean_tokens_per_run=4000.0, spreads={"tokens": Spread(p50=4000.0, p95=4000.0)})
 
         assert 6 == fired_at(ResourceSpike(), "r" * 8, baseline)[0]
+
+    @pytest.mark.parametrize(
+        ("times", "severity"), [(1.9, "LOW"), (2, "MED"), (3.4, "HIGH"), (9.9, "HIGH"), (10, "CRITICAL")]
+    )
+    def test_severity_follows_from_how_many_times_the_limit_it_is(self, times, severity):
+        """
+        Twice what the agent's runs seldom pass is worth a report, and ten times is critical.
+        """
+        baseline = usual(mean_tokens_per_run=4000.0, spreads={"tokens": Spread(p50=4000.0, p95=4000.0)})
+        spent = structs.replace(events("r")[0], token_count=int(6000 * times))
+        (found,) = findings(ResourceSpike(soft_limits=True), [spent], baseline)
+
+        assert severity == found.severity
+
+    @pytest.mark.parametrize(
+        ("picture", "fields"),
+        [
+            ("r" * 2, {"mean_tokens_per_run": 100.0, "spreads": {"tokens": Spread(p50=100, p95=100)}}),
+            ("." * 8, {"mean_tools_per_run": 2.0, "spreads": {"tools": Spread(p50=2, p95=2)}}),
+            (slow("." * 7, 5.0), {"mean_duration_ms": 6.0, "spreads": {"duration_ms": Spread(p50=6, p95=7)}}),
+        ],
+    )
+    def test_little_is_not_unusual(self, picture, fields):
+        """
+        Where all runs were short and alike, a few calls, seconds or tokens more are nothing to report.
+        """
+        assert [] == fired_at(ResourceSpike(), picture, usual(**fields))
+
+    def test_time_is_given_in_seconds(self):
+        """
+        People read seconds, not milliseconds.
+        """
+        fields = {"mean_duration_ms": 4000.0, "spreads": {"duration_ms": Spread(p50=4000, p95=5000)}}
+        last = findings(ResourceSpike(), slow("." * 9, 15.0), usual(**fields))[-1]
+
+        assert last.message.startswith("120 seconds in this run; this agent's runs take 4.0 on average")
+
+    def test_the_agent_is_told_what_it_can_do(self):
+        """
+        The suggestion is for people; guidance tells the agent to sum up and finish.
+        """
+        baseline = usual(mean_tokens_per_run=2000.0, spreads={"tokens": Spread(p50=1000.0, p95=3000.0)})
+        last = findings(ResourceSpike(), "r" * 30, baseline)[-1]
+        guidance = write_guidance(DriftAction.INJECT_REMINDER, [last], "list the ferries").text
+
+        assert "Ask the agent" in last.suggested_action
+        assert "Ask the agent" not in guidance
+        assert "Sum up what is done and what is left" in guidance
 
     def test_the_seeds_rule_with_a_multiplier(self):
         """

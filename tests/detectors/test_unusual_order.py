@@ -74,7 +74,7 @@ class TestUnusualOrder:
         finding = reported("CBACBACBACBA", usual)[-1]
 
         assert "transition" == finding.kind
-        assert finding.message.startswith("actions in an unusual order: ")
+        assert finding.message.startswith("actions in an unusual order, above all a after b: ")
         assert finding.context["mean_surprise"] > 1.5 * finding.context["usual"]
         assert finding.context["max_surprise"] >= finding.context["mean_surprise"]
         assert finding.event_ids

@@ -206,6 +206,7 @@ def _read_on(topic: str) -> Steps:
     for number, source in enumerate(_SOURCES):
         text = f"What {source} pays for {topic}: {1800 + 350 * number} a year, with a table by region."
         yield DemoStep("open_page", arguments={"page": f"{topic} by {source}"}, result=text, tokens=250)
+        yield DemoStep(words=f"Known about {topic} from {source}: what it pays, by region.", tokens=150)
     words = f"Summary of {topic}: what it costs by the register, who pays it, and how that differs."
     yield DemoStep(words=words, tokens=900)
 

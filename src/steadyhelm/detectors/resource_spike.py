@@ -16,12 +16,15 @@ _MIN_TOKEN_SCORE: Final = 0.7
 _DURATION_SCORE: Final = 0.8
 _NOTICED_SCORE: Final = 0.4
 _MIN_EXCESS_FACTOR: Final = 1.5
+_WHOLE_SECONDS_FROM_MS: Final = 10_000
+_LEAST_UNUSUAL: Final = {"tokens": 2_000.0, "tools": 8.0, "duration_ms": 30_000.0}
+"""What costs less than this is not unusual, however alike the agent's runs are."""
 
 # What is compared over runs: the key in the baseline, its name in messages, the fields of mean and std.
 MEASURES: Final = (
     ("tokens", "tokens", "mean_tokens_per_run", "std_tokens_per_run"),
     ("tools", "tool calls", "mean_tools_per_run", "std_tools_per_run"),
-    ("duration_ms", "ms", "mean_duration_ms", "std_duration_ms"),
+    ("duration_ms", "seconds", "mean_duration_ms", "std_duration_ms"),
 )
 
 
@@ -42,8 +45,9 @@ class ResourceSpike(Detector):
     Hard limits never adapt. A passed limit is listed when it is passed and at each further quarter of it; in
     between it goes on: incident, drift score and decisions treat it as active. A soft one is noticed when it
     is passed and at each doubling.
-    Beside them a calibrated agent's run is compared with the agent's quantiles, and each ended run with
-    the runs before it: a lasting rise is noticed even when no single run is unusual.
+    Beside them a calibrated agent's run is compared with the agent's quantiles (MED from twice what its runs
+    seldom pass), and each ended run with the runs before it: a lasting rise is noticed even when no single
+    run is unusual.
 
     Args:
         absolute_token_limit: Tokens a run may spend; None for no limit.
@@ -138,7 +142,7 @@ class ResourceSpike(Detector):
             return self._report_limit(event, score, "tokens", "tokens", tokens, token_limit)
         if duration_limit is not None and duration_ms > duration_limit:
             return self._report_limit(
-                event, _DURATION_SCORE, "duration_ms", "ms", duration_ms, duration_limit
+                event, _DURATION_SCORE, "duration_ms", "seconds", duration_ms, duration_limit
             )
         return None
 
@@ -153,10 +157,12 @@ class ResourceSpike(Detector):
         return self.finding(
             event,
             score=_NOTICED_SCORE if self.soft_limits else score,
-            message=f"{spent:,.0f} {label} spent in this run, the limit is {limit:,.0f}",
+            message=f"{_format_amount(measure, spent)} {label} spent in this run, "
+            f"the limit is {_format_amount(measure, limit)}",
             suggested_action="Set a limit of your own where a run must not take more."
             if self.soft_limits
             else "Stop, or hand over what there is; raise the limit if this run is worth it.",
+            advice="Finish now: hand over what there is, and say what is left.",
             hard_limit=not self.soft_limits,
             subject=measure,
             spent=spent,
@@ -178,12 +184,14 @@ class ResourceSpike(Detector):
         for measure, label, mean, _ in MEASURES:
             spent, limit = getattr(self._memory, measure), self._limits[1].get(measure, math.inf)
             if spent > limit:
+                average = _format_amount(measure, getattr(baseline, mean))
                 return self.finding(
                     event,
-                    score=(spent - limit) / limit,
-                    message=f"{spent:,.0f} {label} in this run; this agent's runs take "
-                    f"{getattr(baseline, mean):,.0f} on average and seldom more than {limit:,.0f}",
+                    score=self._score_excess(spent, limit),
+                    message=f"{_format_amount(measure, spent)} {label} in this run; this agent's runs take "
+                    f"{average} on average and seldom more than {_format_amount(measure, limit)}",
                     suggested_action="Ask the agent for a summary of what is done and what is left.",
+                    advice="Sum up what is done and what is left, then finish in as few steps as you can.",
                     measure=measure,
                     subject=measure,
                     spent=spent,
@@ -203,8 +211,13 @@ class ResourceSpike(Detector):
                 limit = mean + self.spike_multiplier * max(std, mean * 0.1)
                 limits[measure] = max(limit, mean * _MIN_EXCESS_FACTOR)
             else:
-                limits[measure] = _quantile_limit(baseline.spreads.get(measure, Spread()))
+                limit = _quantile_limit(baseline.spreads.get(measure, Spread()))
+                limits[measure] = max(limit, _LEAST_UNUSUAL[measure])
         return limits
+
+    def _score_excess(self, spent: float, limit: float) -> float:
+        """Return MED from twice the limit on, CRITICAL from ten times; with a multiplier, the excess."""
+        return 1 - limit / spent if self.spike_multiplier is None else (spent - limit) / limit
 
     def _report_trend(self, event: TraceEvent, measure: str, label: str, shift: Shift) -> DriftEvent:
         against_first = shift.frozen >= 1.0
@@ -225,6 +238,17 @@ class ResourceSpike(Detector):
     def _totals(self) -> dict[str, Any]:
         totals = ("tokens", "tools", "llm_calls", "duration_ms")
         return {"totals": {name: getattr(self._memory, name) for name in totals}}
+
+
+def _format_amount(measure: str, amount: float) -> str:
+    """Return an amount as messages give it: time in seconds, with a decimal where that tells more.
+
+    >>> _format_amount("duration_ms", 1250), _format_amount("tokens", 5880)
+    ('1.2', '5,880')
+    """
+    if measure != "duration_ms":
+        return f"{amount:,.0f}"
+    return f"{amount / 1000:,.1f}" if amount < _WHOLE_SECONDS_FROM_MS else f"{amount / 1000:,.0f}"
 
 
 def _quantile_limit(spread: Spread) -> float:

@@ -31,6 +31,7 @@ class _Memory(Struct):
     bits: float = 0.0
     peak: float = 0.0
     peak_id: str = ""
+    peak_pair: tuple[str, str] = ("", "")
     peak_mean: float = 0.0
     ids: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
@@ -77,7 +78,7 @@ class UnusualOrder(Detector):
             if len(memory.ids) > _MAX_EVIDENCE:
                 del memory.ids[0]
             if bits > memory.peak:
-                memory.peak, memory.peak_id = bits, event.event_id
+                memory.peak, memory.peak_id, memory.peak_pair = bits, event.event_id, (before, action)
         learnt_runs = len(baseline.surprises)
         if not baseline.is_calibrated or learnt_runs < REQUIRED_RUNS:
             if learnt_runs != self._learnt_runs:
@@ -103,6 +104,7 @@ class UnusualOrder(Detector):
             score=_UNKNOWN_TOOL_SCORE,
             message=f"{action} was used, which this agent's runs never use",
             suggested_action="Check that the agent is meant to have this tool.",
+            advice="Use this tool only where the goal needs it.",
             action_name=action,
             subject=action,
         )
@@ -123,11 +125,18 @@ class UnusualOrder(Detector):
         return self.finding(
             event,
             score=score,
-            message=f"actions in an unusual order: {mean:.1f} bits a step, usually below {usual:.1f}",
+            message=f"actions in an unusual order, above all {_describe_pair(*memory.peak_pair)}: "
+            f"{mean:.1f} bits of surprise a step, usually below {usual:.1f}",
             suggested_action="Compare with its usual order: a step may have been skipped.",
+            advice="Check whether a step of your usual way was skipped, and do it before you go on.",
             event_ids=dict.fromkeys([memory.peak_id, *memory.ids]),
             mean_surprise=round(mean, 2),
             max_surprise=round(memory.peak, 2),
             usual=round(usual, 2),
             **({"ongoing": True} if is_listed else {}),
         )
+
+
+def _describe_pair(before: str, action: str) -> str:
+    """Return the action with the one before it."""
+    return f"{action} after {before}" if before != RUN_START else f"{action} as the first"

@@ -63,7 +63,7 @@ def write_guidance(
     level = _LEVEL_NAMES[action]
     opening: str = getattr(wordings, level)
     worst = _worst_by_kind(findings)
-    reasons = [f"- {_one_line(finding.message)}. {finding.suggested_action}" for finding in worst]
+    reasons = [f"- {_one_line(finding.message)}. {_get_advice(finding)}" for finding in worst]
     lines = [NOT_RUN, *reasons, opening] if is_blocked else [opening, *reasons]
     if tried:
         lines.append(f"Already tried, do not repeat: {'; '.join(_one_line(it) for it in tried)}")
@@ -87,6 +87,12 @@ def _worst_by_kind(findings: Sequence[DriftEvent]) -> list[DriftEvent]:
         if finding.severity is not Severity.LOW and (known is None or finding.score > known.score):
             worst[finding.kind] = finding
     return list(worst.values())
+
+
+def _get_advice(finding: DriftEvent) -> str:
+    """Return what the agent should do: the `advice` of a finding whose suggestion is meant for people."""
+    advice = finding.context.get("advice")
+    return advice if isinstance(advice, str) else finding.suggested_action
 
 
 def _one_line(text: str) -> str:
