@@ -1,13 +1,15 @@
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
+from steadyhelm.decisions import DriftAction
 from steadyhelm.detectors.stagnation import Stagnation
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
+from steadyhelm.policy.guidance import write_guidance
 from steadyhelm.testing.traces import AGENT, RUN, events, fired_at
 
 PLACES = (
@@ -30,9 +32,26 @@ def findings(trace, detector=None):
 def asked(questions, answers):
     """One tool asked these questions, with these answers."""
     return [
-        msgspec.structs.replace(event, input_data=question, output_data=answer)
+        structs.replace(event, input_data=question, output_data=answer)
         for event, question, answer in zip(events("a" * len(questions)), questions, answers, strict=True)
     ]
+
+
+class TestAdvice:
+    def test_only_people_are_asked_to_declare_a_tool(self):
+        """
+        A batch suggests a declaration to people; guidance tells the agent only what it can do itself.
+        """
+        paths = [f"/srv/data/files/of/the/old/project/part/{n}" for n in range(25)]
+        questions = [{"at": path, "how": "one by one"} for path in paths]
+        batch = findings(asked(questions, ["a wall of stone"] * 25))[-1]
+        guidance = write_guidance(
+            DriftAction.INJECT_REMINDER, [structs.replace(batch, severity=Severity.MED)], ""
+        )
+
+        assert 'declare the tool: kind = "batch"' in batch.suggested_action
+        assert "declare" not in guidance.text
+        assert Stagnation.advice in guidance.text
 
 
 class TestStagnation:

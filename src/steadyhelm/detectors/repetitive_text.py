@@ -147,7 +147,7 @@ class RepetitiveText(LoopDetector):
     name = "repetitive_text"
     version = 2
     observed_types = frozenset({LLM_REQUEST, TOOL_CALL, USER_MESSAGE})
-    advice = "Stop the reply, and ask for the next step only."
+    advice = "Do not say it again: name the next step in one sentence, and take it."
 
     def __init__(self) -> None:
         self._memory = ReplyMemory()

@@ -96,15 +96,16 @@ class LoopDetector(Detector):
         """Return the finding for a match at this event."""
         if match.ignored:
             context["ignored"] = list(match.ignored)
-        advice = self.advice
+        suggestion = self.advice
         if match.declare:
-            context["declare"] = match.declare
-            advice = f'{advice} If it is meant so, declare the tool: kind = "{match.declare}".'
+            # An agent cannot declare its tools: that is for people.
+            context |= {"declare": match.declare, "advice": self.advice}
+            suggestion += f' If it is meant so, declare the tool: kind = "{match.declare}".'
         return self.finding(
             event,
             score=match.score,
             message=match.message,
-            suggested_action=advice,
+            suggested_action=suggestion,
             event_ids=match.event_ids,
             pattern=match.pattern,
             subject=_name_subject(event, match),
