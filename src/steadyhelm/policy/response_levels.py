@@ -120,7 +120,8 @@ def is_unusual_spending(finding: DriftEvent) -> bool:
     It may be a longer task. What was spent stays spent: this is true until the run ends, whatever the agent
     does about it, so no outcome can be read from it.
     """
-    return finding.kind == SPENDING and not finding.context.get("hard_limit")
+    is_signal = finding.detector == DRIFT_SCORE  # of a budget that is spent too fast, which may pass
+    return finding.kind == SPENDING and not is_signal and not finding.context.get("hard_limit")
 
 
 def is_confirmed(finding: DriftEvent) -> bool:
