@@ -86,7 +86,7 @@ class TestJson:
         """
         The summary of a JSON report goes to standard error.
         """
-        answer = process("scan", runs, "--format", "jsonl")
+        answer = process("scan", runs, "--format", "json")
 
         assert 2 == len(answer.documents)
         assert "2 runs, 1 flagged (1 loop)" in answer.err
@@ -99,7 +99,7 @@ class TestLimits:
         """
         Passing a default limit is noticed, not flagged: every real session passes it.
         """
-        answer = steadyhelm("scan", written(apart, self.LARGE), "--format", "jsonl")
+        answer = steadyhelm("scan", written(apart, self.LARGE), "--format", "json")
 
         assert 0 == answer.status
         assert ["LOW"] == [finding["severity"] for finding in answer.documents[0]["findings"]]
@@ -109,7 +109,7 @@ class TestLimits:
         A limit in the settings file flags the run that passes it.
         """
         (apart / "steadyhelm.toml").write_text("[detectors.resource_spike]\nabsolute_token_limit = 80_000\n")
-        answer = steadyhelm("scan", written(apart, self.LARGE), "--format", "jsonl")
+        answer = steadyhelm("scan", written(apart, self.LARGE), "--format", "json")
 
         assert 3 == answer.status
         assert ["HIGH"] == [finding["severity"] for finding in answer.documents[0]["findings"]]
@@ -199,7 +199,7 @@ class TestRecordedRuns:
             for path in (DATA / "runs").glob("*.jsonl.gz")
         )
         lines += len((DATA / "loops" / "cases.jsonl").read_text().splitlines())
-        answer = steadyhelm("scan", DATA / "runs", DATA / "loops", "--format", "jsonl")
+        answer = steadyhelm("scan", DATA / "runs", DATA / "loops", "--format", "json")
 
         assert lines == len(answer.documents)
         assert 3 == answer.status

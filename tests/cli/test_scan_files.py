@@ -38,7 +38,7 @@ class TestInput:
         """
         A dash reads standard input.
         """
-        answer = process("scan", "-", "--format", "jsonl", stdin=looping_line().encode())
+        answer = process("scan", "-", "--format", "json", stdin=looping_line().encode())
 
         assert ["stuck"] == [report["run_id"] for report in answer.documents]
 
@@ -46,7 +46,7 @@ class TestInput:
         """
         A file named twice, or with its folder, is read once.
         """
-        assert 2 == len(steadyhelm("scan", runs, runs, runs.parent, "--format", "jsonl").documents)
+        assert 2 == len(steadyhelm("scan", runs, runs, runs.parent, "--format", "json").documents)
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
     @given(content=st.binary(max_size=300))
@@ -68,7 +68,7 @@ class TestOutput:
         assert "2 runs, 1 flagged" in answer.err
         assert (apart / "report.txt").read_text().endswith("2 runs, 1 flagged (1 loop)\n")
 
-    @pytest.mark.parametrize("form", ["text", "html", "json", "jsonl", "junit", "github"])
+    @pytest.mark.parametrize("form", ["text", "html", "json", "junit", "github"])
     def test_only_its_owner_may_read_it(self, runs, apart, form):
         """
         A report quotes what agents did: only its owner may read it, and nothing is left beside it.
@@ -78,7 +78,7 @@ class TestOutput:
         assert 0o600 == stat.S_IMODE((apart / "report.out").stat().st_mode)
         assert [] == list(apart.glob(".report*"))
 
-    @pytest.mark.parametrize("form", ["text", "html", "json", "jsonl", "junit", "github"])
+    @pytest.mark.parametrize("form", ["text", "html", "json", "junit", "github"])
     def test_hostile_names_are_harmless_in_every_form(self, runs, apart, form):
         """
         A file, a run or a tool with control or bidirectional characters in its name moves nobody's cursor.

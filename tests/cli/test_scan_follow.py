@@ -144,7 +144,7 @@ class TestCommand:
         Beside data, findings are messages: standard output has the report alone.
         """
         file = written(apart, looping_line())
-        answer = process("scan", file, "--follow-for", "0", "--format", "jsonl")
+        answer = process("scan", file, "--follow-for", "0", "--format", "json")
 
         assert ["stuck"] == [document["run_id"] for document in answer.documents]
         assert "stuck  step 6  loop: " in answer.err

@@ -100,6 +100,5 @@ class TestDocs:
 
         assert text == steadyhelm("scan", "support.jsonl").out
         assert (
-            report
-            == steadyhelm("scan", "support.jsonl", "--format", "jsonl").out.splitlines(keepends=True)[1]
+            report == steadyhelm("scan", "support.jsonl", "--format", "json").out.splitlines(keepends=True)[1]
         )

@@ -499,7 +499,7 @@ class TestWhatIsKept:
         monitor.close()
         file = tmp_path / "runs.jsonl"
         run_command("export", "-o", str(file), db=tmp_path / "s.db")
-        report = json.loads(run_command("scan", str(file), "--format", "json", expect=3))["runs"][0]
+        report = json.loads(run_command("scan", str(file), "--json", expect=3))["runs"][0]
         assert [it["severity"] for it in report["findings"]] == ["LOW", "MED", "LOW"]
         assert report["incidents"][0]["message"].endswith("judged healthy")
         assert len(endpoint.asked) == 1

@@ -31,7 +31,7 @@ def scan(tmp_path):
     """Return the report of a scan of everything that was stored."""
     file = tmp_path / "runs.jsonl"
     run_command("export", "-o", str(file), db=tmp_path / "s.db")
-    return json.loads(run_command("scan", str(file), "--format", "json", expect=None))["runs"][0]
+    return json.loads(run_command("scan", str(file), "--json", expect=None))["runs"][0]
 
 
 @pytest.mark.parametrize("label", ["healthy", "no_progress"])

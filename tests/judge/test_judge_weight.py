@@ -51,7 +51,7 @@ class TestPinned:
         monitor.close()
         file = tmp_path / "runs.jsonl"
         run_command("export", "-o", str(file), db=tmp_path / "s.db")
-        report = json.loads(run_command("scan", str(file), "--format", "json", expect=3))["runs"][0]
+        report = json.loads(run_command("scan", str(file), "--json", expect=3))["runs"][0]
         assert ["MED"] == [it["severity"] for it in report["incidents"]]
 
     def test_a_state_from_before_weights_were_kept_takes_the_present_one(self):

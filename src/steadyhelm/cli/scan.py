@@ -46,7 +46,6 @@ class ReportFormat(enum.StrEnum):
 
     TEXT = "text"
     JSON = "json"
-    JSONL = "jsonl"
     HTML = "html"
     JUNIT = "junit"
     GITHUB = "github"
@@ -59,7 +58,8 @@ Paths = Annotated[
 Format = Annotated[
     ReportFormat,
     typer.Option(
-        "--format", help="text and html for people, json and jsonl for programs, junit and github for CI."
+        "--format",
+        help="text and html for people, json for programs (one object a line), junit and github for CI.",
     ),
 ]
 Output = Annotated[Path | None, typer.Option("--output", help="Write the report to this file.")]
@@ -116,7 +116,7 @@ def scan(
     from steadyhelm.reports.output import ScanProgress, open_destination
 
     shared: GlobalOptions = context.obj
-    report_format = _choose_format(report_format, as_json=as_json)
+    _require_one_format(report_format, as_json=as_json)
     files = find_run_files(paths)
     _require_writable(output, files)
     is_live = follow or follow_for is not None
@@ -129,9 +129,9 @@ def scan(
         open_destination(output) as stream,
         open_judge(settings, store=store, workers=workers) as judge,
     ):
-        report = _make_report(report_format, stream, settings, fail_on, verbose=verbose)
+        report = _make_report(report_format, stream, settings, fail_on, is_document=as_json, verbose=verbose)
         if is_live:
-            on_stdout = report_format is ReportFormat.TEXT and output is None
+            on_stdout = report_format is ReportFormat.TEXT and not as_json and output is None
             _follow_file(files[0], judge, fail_on, follow_for, on_stdout=on_stdout)
         with ScanProgress(files, report) as bar:
             scanned = _Scan(judge, report, fail_on, bar, verbose=verbose)
@@ -140,23 +140,26 @@ def scan(
     raise typer.Exit(scanned.exit_status())
 
 
-def _choose_format(given: ReportFormat, *, as_json: bool) -> ReportFormat:
-    """Return the format of the report; ends the command when `--json` and another one were asked for."""
-    if not as_json:
-        return given
-    if given not in (ReportFormat.TEXT, ReportFormat.JSON):
+def _require_one_format(given: ReportFormat, *, as_json: bool) -> None:
+    """End the command when `--json`, which prints one document, and another format were asked for."""
+    if as_json and given is not ReportFormat.TEXT:
         fail(f"--json and --format {given.value} contradict each other: give one of them.", EXIT_USAGE)
-    return ReportFormat.JSON
 
 
 def _make_report(
-    kind: ReportFormat, stream: "TextIO", settings: "Settings", level: Severity, *, verbose: bool
+    kind: ReportFormat,
+    stream: "TextIO",
+    settings: "Settings",
+    level: Severity,
+    *,
+    is_document: bool,
+    verbose: bool,
 ) -> "Report":
     from steadyhelm.reports.output import JsonLinesReport, JsonReport, TextReport, lowest_flagged_rank
 
-    if kind is ReportFormat.JSON:
+    if is_document:
         return JsonReport(stream)
-    if kind is ReportFormat.JSONL:
+    if kind is ReportFormat.JSON:
         return JsonLinesReport(stream)
     from steadyhelm.redaction import Redactor
     from steadyhelm.reports.evidence import EvidenceFormatter
