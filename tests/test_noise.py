@@ -27,6 +27,11 @@ class TestStable:
             ("button [ref=e9]", "button [ref=e12]"),
             ("wrote /tmp/tmpk3x9/out.txt", "wrote /tmp/tmpzz/out.txt"),
             ("wrote /var/folders/x1/out", "wrote /private/var/folders/y2/out"),
+            ("opened 5 hours ago by ann", "opened 2 days ago by ann"),
+            ("web-0 Running 5m12s", "web-0 Running 1h3m"),
+            ("Date: Tue, 3 Mar 2026", "Date: Tue, 17 March 2026"),
+            ('{"latency_ms": 5}', '{"latency_ms": 71}'),
+            ('{"ms": 5, "n": 1}', '{"ms": 71, "n": 1}'),
         ],
     )
     def test_what_is_volatile(self, one, other):
@@ -47,6 +52,9 @@ class TestStable:
             ("http 404", "http 500"),
             ("balance 31.50", "balance 29.00"),
             ("see /home/me/a.txt", "see /home/me/b.txt"),
+            ("3 hours left", "2 hours left"),
+            ("rooms 5", "rooms 6"),
+            ("3 March offers", "4 March offers"),
         ],
     )
     def test_what_is_progress(self, one, other):

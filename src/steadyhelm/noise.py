@@ -17,16 +17,21 @@ _ANYWHERE_IN_DIGITS: Final = (
 )
 _DURATION: Final = r"(?:ms|µs|us|ns|msecs?|secs?|seconds?|mins?|minutes?|s)\b"
 _RATE: Final = r"(?:[kKMG]i?B|bytes)/s\b"
-# A duration or a rate, seconds since 1970, a counter such as "3x".
+_AGE: Final = r"(?:hours?|hrs?|h|days?|d|weeks?|months?|years?) ago\b"
+_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]{0,6}\.?"
+# A duration such as 1.5 s or 5m12s, a rate or an age, a day of a named year, seconds since 1970, a counter
+# such as "3x".
 _WHOLE_NUMBERS: Final = (
-    rf"\d+(?:\.\d+)? ?(?:{_DURATION}|{_RATE})",
+    rf"\d+(?:\.\d+)? ?(?:{_DURATION}|{_RATE}|{_AGE})",
+    r"(?:\d+[dhm] ?){1,3}\d+[hms]\b",
+    rf"\d{{1,2}} {_MONTH},? \d{{4}}\b",
     r"\b1[4-9]\d{8}(?:\d{3}|\.\d+)?\b",
     r"\b\d+x\b",
 )
 # A name followed by its number: "pid 4001", "session sess-3", "elapsed_s": 300, "request id: ab12".
 _NAMED_NUMBER: Final = (
-    r"(?:(?i:\b(?:p?pid|tid|sess(?:ion)?|elapsed|duration|took|uptime|timestamp|nonce|attempt|retry|ref|uid)"
-    r"|(?<![a-z])id)|(?<=[a-z])Id)"
+    r"(?:(?i:\b(?:p?pid|tid|sess(?:ion)?|elapsed|duration|latency|took|uptime|timestamp|nonce|attempt|retry|ref"
+    r"|uid)|(?<![a-z])(?:id|ms|ts))|(?<=[a-z])Id)"
     r"(?i:[ _-]?(?:id|no|number|s|ms|secs?|seconds?|count))?[\"']? ?[=:#]? ?[\"']?"
     r"(?:[A-Za-z]{1,5}[-_])?[0-9a-fA-F-]*\d[0-9a-fA-F-]*(?:\.\d+)?(?: ?(?:ms|s|secs?|seconds?|min)\b)?"
 )

@@ -62,6 +62,11 @@ class TestKind:
             ("cat >> a.txt", "work"),
             ("sleep 30", "wait"),
             ("sleep 30 && curl localhost", "wait"),
+            ("dropdb shop && createdb shop", "work"),
+            ("python - <<'X'\nopen('a.py', 'a').write('x')\nX", "work"),
+            ("python -c \"from pathlib import Path; Path('a').write_text('x')\"", "work"),
+            ("python -c \"print(open('a.py').read())\"", "look"),
+            ("grep -n 'write_text(' a.rb", "look"),
             ("make && sleep 20 && curl localhost", "wait"),
         ],
     )

@@ -51,6 +51,26 @@ class TestIdentifiers:
         """
         assert [] == seen(*looks(*[f"Message {it}: {BODY}" for it in BIRDS], of="receive_message"))
 
+    def test_made_up_by_a_machine(self):
+        """
+        Beside a word or two, what a machine made up is an identifier too; a name or a number is an answer.
+        """
+        codes = ("3edc1fc39caa6a", "789b2c508c098f", "20cfdb3ad0f1f6", "a32488e03214c2")
+
+        assert [2, 3] == seen(*looks(*[f"accepted as <{it}@mx.example>" for it in codes]))
+        assert [] == seen(*looks(*[f"queued behind {it}" for it in BIRDS]))
+        assert [] == seen(*looks(*[f"next number is 48{n * n:06}" for n in range(4)]))
+
+    def test_beside_words_that_there_is_nothing(self):
+        """
+        An answer that says that there is nothing stays the same, whatever hint follows it.
+        """
+        hints = ("Try the app.", "Our shop is closed on Monday.", "New: filters!", "Did you mean ledgers?")
+
+        assert [2, 3] == seen(*looks(*[f"No articles matched.\n\n{it}" for it in hints]))
+        assert [] == seen(*looks(*[f"No articles matched.\n{n} shelves to go" for n in (9, 7, 4, 1)]))
+        assert [] == seen(*looks(*[f"From the inbox.\n{it}" for it in hints]))
+
     def test_in_a_long_result(self):
         """
         What lies in the middle of a long result must be as long as before.
@@ -64,12 +84,48 @@ class TestIdentifiers:
 
 
 class TestAsides:
-    @pytest.mark.parametrize("name", ["attempt", "retryCount", "nonce", "ts", "reason", "request_no", "note"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "attempt",
+            "retryCount",
+            "retries_left",
+            "nonce",
+            "cache_bust",
+            "ts",
+            "requestedAt",
+            "iteration",
+            "reason",
+            "request_no",
+            "note",
+            "max_length",
+        ],
+    )
     def test_by_name(self, name):
         """
         An argument that counts or explains does not make another call.
         """
         assert [2, 3] == seen(*[call("load", {"target": "x", name: f"{n} more"}, BODY) for n in range(4)])
+
+    @pytest.mark.parametrize("parameter", ["_", "cb", "ts", "nonce", "session_id", "sig"])
+    def test_in_an_address(self, parameter):
+        """
+        A parameter that only makes an address fresh does not make it another one.
+        """
+        steps = [
+            call("get", {"url": f"https://x.example/a?lang=en&{parameter}=7{n}c"}, BODY) for n in range(4)
+        ]
+
+        assert [2, 3] == seen(*steps)
+
+    @pytest.mark.parametrize("parameter", ["id", "page", "token", "posts", "q"])
+    def test_an_address_of_another_page(self, parameter):
+        """
+        Any other parameter leads to another page.
+        """
+        steps = [call("get", {"url": f"https://x.example/a?{parameter}=7{n}c"}, BODY) for n in range(4)]
+
+        assert [] == seen(*steps)
 
     def test_the_content_of_work_is_none(self):
         """
@@ -92,6 +148,37 @@ class TestNoEffect:
         ]
 
         assert ["no effect"] == names(RepetitionMemory(), run(*steps))
+
+    def test_an_action_that_returns_the_page(self):
+        """
+        Four actions that return the same page have no effect, wherever on it they were made.
+        """
+        page = "Welcome\n[Continue]\nPlease accept the terms"
+        taps = [call("tap", {"x": 100 + n, "y": 600 - n}, page) for n in range(5)]
+        scrolls = [call("scroll", {"amount": 100 * n}, page) for n in range(5)]
+
+        assert [3, 4] == seen(*taps)
+        assert [3, 4] == seen(*scrolls)
+
+    def test_an_acknowledgement_is_no_page(self):
+        """
+        Actions on one thing after another that are each acknowledged are a batch.
+        """
+        steps = [
+            call("click", {"element": "Approve", "ref": f"e{n}"}, "Clicked: approved") for n in range(25)
+        ]
+
+        assert [] == seen(*steps)
+
+    def test_what_is_still_there(self):
+        """
+        An action after which something is still there has done nothing.
+        """
+        steps = [
+            call("mouse_click", {"x": 500 + n, "y": 300}, "The popup is still visible") for n in range(6)
+        ]
+
+        assert [5] == reported(StagnationMemory(), run(*steps))
 
     def test_a_status_between_steps_of_work(self):
         """
@@ -172,6 +259,24 @@ class TestOtherWords:
 
         assert [3] == reported(StagnationMemory(), run(*steps))
 
+    def test_a_task_handed_over_again(self):
+        """
+        A request that comes back from each hand-over is one task; money sent to many is none.
+        """
+        words = (
+            "Order 5512 seems charged twice, billing should check.",
+            "Please have billing check a second charge for order 5512.",
+            "Billing: check whether order 5512 was charged twice.",
+            "Ask billing to check the charges on order 5512.",
+        )
+        handed = [call("transfer_to", {"message": it}, "This belongs to support.") for it in words]
+        paid = [
+            call("transfer_to_account", {"message": f"salary of March for {it}"}, "accepted") for it in BIRDS
+        ]
+
+        assert [3] == reported(StagnationMemory(), run(*handed))
+        assert [] == reported(StagnationMemory(), run(*paid * 5))
+
     def test_one_task_about_many_things(self):
         """
         One task about another thing each time is a batch.
@@ -225,3 +330,18 @@ class TestOtherWords:
 
         assert [3] == reported(ReplyMemory(), run(*thoughts))
         assert [] == reported(ReplyMemory(), run(*acted))
+
+    def test_one_question_to_the_user(self):
+        """
+        A question of few words that is put again in others is the same thought.
+        """
+        questions = (
+            "Could you tell me your budget for the trip?",
+            "What is your budget for this trip?",
+            "Please tell me the budget you have for the trip.",
+            "I need your budget for the trip, could you tell me?",
+        )
+        pages = [says(f"The {it} page is there.") for it in BIRDS]
+
+        assert [3] == reported(ReplyMemory(), run(*map(says, questions)))
+        assert [] == reported(ReplyMemory(), run(*pages))

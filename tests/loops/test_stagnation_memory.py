@@ -216,6 +216,31 @@ class TestRewordedSearch:
         assert [3] == seen(*steps)
         assert ["reworded search"] == names(StagnationMemory(), run(*steps))
 
+    @pytest.mark.parametrize("argument", ["text", "input", "searchTerm"])
+    def test_whatever_the_question_is_called(self, argument):
+        """
+        A tool that searches by its name may call the question as it likes; another tool's text is none.
+        """
+        steps = [(argument, f"{words}", f"{HITS}\nadvert {words}") for words in FLIGHTS]
+
+        assert [3] == seen(*[call("vector_search", {name: words}, hits) for name, words, hits in steps])
+        assert [] == seen(*[call("speak", {name: words}, hits) for name, words, hits in steps])
+
+    def test_a_question_like_some_of_those_before(self):
+        """
+        A loop is reported also when the number of similar questions skips the fourth.
+        """
+        questions = (
+            "retry backoff configuration",
+            "how is the retry backoff set",
+            "backoff settings for retry",
+            "retry policy backoff config location",
+            "configure backoff of retries",
+            "where is retry backoff configured",
+        )
+
+        assert seen(*[call("search", {"query": it}, f"{HITS}\nfaq") for it in questions])
+
     def test_with_new_results(self):
         """
         Results that are all new are progress, however the question is worded.

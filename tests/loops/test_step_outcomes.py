@@ -30,6 +30,10 @@ class TestFailed:
             + "FAILED test_a.py::test_one\n1 failed, 2 passed in 0.1s",
             "collected 3 items\n\ntest_a.py F..\nE   AssertionError: 1 != 2",
             "started\nreading the file\nValueError: bad date",
+            '{"ok": false, "name": "x", "error": "no more branches"}',
+            '{"error": {"code": "card_declined"}}',
+            '{"errors": [{"message": "Unauthenticated"}]}',
+            '{"status": "error", "message": "no"}',
         ],
     )
     def test_by_its_words(self, result):
@@ -46,6 +50,10 @@ class TestFailed:
             "12 passed",
             "try:\n    import x\nexcept ImportError:\n    x = None",
             "errors.py\nmain.py",
+            '{"id": 4, "state": "done", "error": null}',
+            '{"errors": [], "rows": 3}',
+            '{"entries": [{"level": "error", "error": "disk full"}]}',
+            '{"ok": false, "rooms": 0}',
         ],
     )
     def test_the_word_alone_is_no_failure(self, result):
@@ -62,7 +70,16 @@ class TestFailed:
 
     @pytest.mark.parametrize(
         "error",
-        ["429 Too Many Requests", "503 Service Unavailable", "request timed out", "rate limit reached"],
+        [
+            "429 Too Many Requests",
+            "503 Service Unavailable",
+            "request timed out",
+            "rate limit reached",
+            "ERROR: deadlock detected",
+            "OperationalError: database is locked",
+            "ThrottlingException: slow down",
+            "busy, try again in 2 s",
+        ],
     )
     def test_an_outage_is_nobodys_fault(self, error):
         """

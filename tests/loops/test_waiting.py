@@ -39,6 +39,16 @@ class TestAnswers:
         """
         assert [2] == seen(*[call("get_job", {"id": 7}, answer)] * 3, every_s=1)
 
+    @pytest.mark.parametrize("answer", ["no new mail", "0 unread messages", "No reply yet.", "nothing new"])
+    def test_what_has_not_come_is_waited_for(self, answer):
+        """
+        An answer that says that nothing has come asks for patience, and for no more than others do.
+        """
+        asked = call("check_inbox", {"from": "bank"}, answer)
+
+        assert [] == seen(*[asked] * 24, every_s=15)
+        assert seen(*[asked] * 60, every_s=15)
+
 
 class TestPatience:
     def test_twenty_five_looks_and_ten_minutes(self):
@@ -75,6 +85,24 @@ class TestPatience:
         So is waiting in a shell.
         """
         assert [] == seen(*[shell("sleep 30 && curl localhost", "starting")] * 24, every_s=30)
+
+    def test_nothing_but_sleeping(self):
+        """
+        An agent that only waits keeps no schedule: after ten minutes it is a loop.
+        """
+        waits = call("wait", {"seconds": 45}, "Page still shows: your file is being prepared")
+
+        assert [] == seen(*[waits] * 24, every_s=45)
+        assert seen(*[waits] * 30, every_s=45)
+
+    def test_looking_twice_a_minute(self):
+        """
+        Looks with a short sleep between are waiting, not a schedule.
+        """
+        steps = [shell("sleep 30"), call("list_files", {"folder": "out"}, "part-0.tmp")]
+
+        assert [] == seen(*steps * 24, every_s=15)
+        assert seen(*steps * 60, every_s=15)
 
     def test_a_cycle_of_looking_and_sleeping(self):
         """
@@ -142,6 +170,15 @@ class TestSchedule:
         Even intervals of minutes are a schedule too.
         """
         assert [] == seen(*[call("probe", {"region": "eu"}, "all nominal")] * 40, every_s=300)
+
+    def test_a_call_that_waits_itself(self):
+        """
+        A call that takes minutes has waited: at even intervals it is a schedule, when it is quick it is not.
+        """
+        slow = call("probe", {"region": "eu"}, "all nominal", duration_ms=300_000.0)
+
+        assert [] == seen(*[slow] * 40, every_s=300)
+        assert [2, 3] == seen(*[{**slow, "duration_ms": 900.0}] * 4, every_s=1)
 
     def test_uneven_intervals_are_none(self):
         """

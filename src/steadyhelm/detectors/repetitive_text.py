@@ -6,13 +6,9 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
+from steadyhelm.loops.content_words import list_content_words, thought_overlap
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopDetector, LoopMatch, hash_text
-from steadyhelm.loops.similarity import (
-    list_content_words,
-    list_identifiers,
-    name_different_things,
-    thought_overlap,
-)
+from steadyhelm.loops.similarity import list_identifiers, name_different_things
 from steadyhelm.loops.user_words import is_go_on
 
 SAME_REPLIES_OF_LOOP: Final = 3

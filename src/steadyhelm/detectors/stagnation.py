@@ -95,7 +95,7 @@ class StagnationMemory(Struct):
         """
         answer = self.answer if self.answer is not None and self.answer.tool == call.action_name else None
         may_stagnate = answer is not None and answer.count >= SAME_ANSWERS_REWORDED - 1
-        if not may_stagnate and not self.searches.may_match(call.input_data):
+        if not may_stagnate and not self.searches.may_match(call):
             return None
         step = ToolStep(call, UNKNOWN)
         if answer is not None and _overlap(step.arguments, answer.arguments) >= _REWORDED_OVERLAP:
@@ -254,7 +254,7 @@ def _is_open_search(step: ToolStep, answer: RepeatedAnswer) -> bool:
     """Return whether questions in free words keep finding the same, which is more than a word or two."""
     text = step.outcome.sample
     return (
-        find_question(step.event.input_data) is not None
+        find_question(step.event.action_name, step.event.input_data) is not None
         and not answer.has_mostly("value", "number")
         and not says_nothing(text)
         and _ONE_TO_THREE_WORDS.match(text) is None

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS
 from steadyhelm.loops.outcomes import CallOutcome
+from steadyhelm.loops.questions import says_same_nothing
 from steadyhelm.loops.similarity import VaryingWords, is_course, takes_next
 from steadyhelm.loops.steps import ToolStep
 from steadyhelm.loops.waiting import Intervals
@@ -49,10 +50,17 @@ class RepeatedCall(Struct):
             return None
         if seen.equals(outcome):
             return find_volatile_parts(outcome.sample)
-        if takes_next(step.event.action_name):
-            return None
+        return None if takes_next(step.event.action_name) else self._find_varying(step)
+
+    def _find_varying(self, step: ToolStep) -> tuple[str, ...] | None:
+        seen, outcome = self.outcome, step.outcome
         varying = seen.find_varying_words(outcome)
-        if varying is None or (step.kind == "wait" and not varying.names_started_thing):
+        if varying is None:
+            is_same = (
+                step.kind != "wait" and outcome.is_short and says_same_nothing(seen.sample, outcome.sample)
+            )
+            return (outcome.sample,) if is_same else None
+        if step.kind == "wait" and not varying.names_started_thing:
             return None
         return self._record_varying(varying)
 

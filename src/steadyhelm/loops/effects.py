@@ -14,8 +14,11 @@ SAME_VIEWS_OF_LOOP: Final = 4
 
 _MAX_VIEWS: Final = 8
 _MIN_VIEW_CHARS: Final = 24
+_MIN_PAGE_LINES: Final = 3
 _MIN_TARGET_CHARS: Final = 4
 _MAX_TARGET_CHARS: Final = 200
+PAGE_KEY: Final = 0
+"""The key of the page that actions themselves return."""
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # Actions on a page or screen, whose effect is what is seen next. Typing into field after field is left out.
 _SCREEN_ACTIONS: Final = frozenset(
@@ -59,8 +62,11 @@ class ActionEffects(Struct):
     def observe(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return a match when actions keep changing nothing that is seen."""
         event = step.event
+        on_screen = is_screen_action(event.action_name)
+        if on_screen and _shows_page(step):
+            self.action = None
+            return self._match_view(step, PAGE_KEY, event.event_id)
         if step.kind == "work":
-            on_screen = is_screen_action(event.action_name)
             targets = () if on_screen else _list_targets(event.input_data)
             self.action = _Action(on_screen, targets, event.event_id)
             return None
@@ -68,15 +74,20 @@ class ActionEffects(Struct):
         if action is None:
             return None
         self.action = None
-        if not _shows_effect(action, step):
-            return None
-        seen = self.views.pop(step.call_key, None)
+        return (
+            self._match_view(step, step.call_key, action.event_id, event.event_id)
+            if _shows_effect(action, step)
+            else None
+        )
+
+    def _match_view(self, step: ToolStep, key: int, *event_ids: str) -> LoopMatch | None:
+        seen = self.views.pop(key, None)
         if seen is None or not seen.outcome.equals(step.outcome):
-            seen = _View(step.outcome, [action.event_id, event.event_id])
+            seen = _View(step.outcome, list(event_ids))
         else:
             seen.count += 1
-            seen.ids = [*seen.ids, action.event_id, event.event_id][-MAX_EVIDENCE_IDS:]
-        self.views[step.call_key] = seen
+            seen.ids = [*seen.ids, *event_ids][-MAX_EVIDENCE_IDS:]
+        self.views[key] = seen
         if len(self.views) > _MAX_VIEWS:
             del self.views[next(iter(self.views))]
         if seen.count < SAME_VIEWS_OF_LOOP:
@@ -99,6 +110,14 @@ def is_screen_action(tool: str) -> bool:
     (True, False)
     """
     return not _split_name(tool).isdisjoint(_SCREEN_ACTIONS)
+
+
+def _shows_page(step: ToolStep) -> bool:
+    """Return whether an action returns what is on the screen after it, and no mere acknowledgement."""
+    outcome = step.outcome
+    if not outcome.known or outcome.failed or step.kind == "wait":
+        return False
+    return outcome.sample.count("\n") >= _MIN_PAGE_LINES - 1
 
 
 def _shows_effect(action: _Action, step: ToolStep) -> bool:

@@ -61,15 +61,26 @@ _WAIT_PHRASES: Final = _Phrases(
         r"|(?:status|state|phase)\W{1,6}(?!failing|missing)[a-z]{2,20}ing\b"
     ),
 )
+_NOTHING_NEW_PHRASES: Final = _Phrases(
+    ("no new ", "nothing ", "unread", " yet"),
+    re.compile(
+        r"\bno new (?:e-?mails?|mails?|messages?|events?|notifications?|repl(?:y|ies)|orders?|alerts?|entries"
+        r"|items?)\b"
+        r"|\bnothing (?:new|yet)\b|\b(?:0|no) unread\b"
+        r"|\b(?:no|not) (?:reply|response|answer|message|decision|arrived|received|available|here) yet\b"
+    ),
+)
+"""What a tool says that is asked whether something has come."""
 _STATE_ALONE: Final = re.compile(r"\W*(?!failing|missing|nothing|string)[a-z]{2,20}ing\W*")
 """A text that is nothing but what is being done, such as "deploying"."""
 _OUTAGE_PHRASES: Final = _Phrases(
     ("429", "502", "503", "504", "529", "limit", "too many", "overloaded", "quota", "capacity",
-     "unavailable", "time", "connection"),
+     "unavailable", "time", "connection", "deadlock", "again ", "locked", "throttl"),
     re.compile(
         r"\b(?:429|502|503|504|529)\b|rate.{0,3}limit|too many requests|overloaded|quota|at capacity"
         r"|temporarily unavailable|service unavailable|timed? ?out|timeout"
-        r"|connection (?:refused|reset|aborted)"
+        r"|connection (?:refused|reset|aborted)|deadlock|database is locked|throttl"
+        r"|try again (?:later|shortly|in (?:a|\d))"
     ),
 )  # fmt: skip
 # What trying again cannot repair is no outage, whatever else the error says.
@@ -98,12 +109,14 @@ _UNCHANGED_PHRASES: Final = _Phrases(
         "0 replace",
         "no-op",
         "noop",
+        "still ",
     ),
     re.compile(
         r"\bunchanged\b|\bno changes?\b|\b(?:did ?n[o']t|has ?n[o']t|not) changed?\b"
         r"|\bnothing (?:changed|happened|to (?:do|commit|update|change))\b|\bno (?:visible )?effect\b"
         r"|\balready (?:up[- ]to[- ]date|exists?|set|done|closed|applied|present)\b|\bnot modified\b"
         r"|\bno-?op\b"
+        r"|\bstill (?:visible|open|shown|there|present|displayed|disabled|the same|at the same)\b"
         r"|\b0 (?:rows?|files?|records?|lines?|items?|replacements?) (?:changed|updated|affected|made)\b"
     ),
 )
@@ -116,6 +129,11 @@ _ERROR_PHRASES: Final = _Phrases(
     ("error:", "exception:", "failure:"),
     # Also as test runners and tracebacks say it, at the beginning of a line: "E   AssertionError: 1 != 2".
     re.compile(r"\b(?:error|exception|failure):|(?m:^(?:e +)?[\w.]*(?:error|exception): )"),
+)
+# An object whose own field names an error. One further in is part of what was looked up.
+_JSON_ERROR: Final = re.compile(
+    r"\s*\{[^{}\[\]]{0,200}"
+    r"(?:\"(?:errors?|error_message)\"\s*:\s*(?:\"[^\"]|\{\s*\"|\[\s*[\"{])|\"status\"\s*:\s*\"error\")"
 )
 _FAILED_TEST_PHRASES: Final = _Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
 _FAILURE_AT_START: Final = re.compile(r"\W*(?:error|traceback|fatal|exception|failure|failed)\b")
@@ -197,6 +215,13 @@ class CallOutcome(Struct, frozen=True):
         lowered = _to_lower(self.sample)
         return _WAIT_PHRASES.occur_in(lowered) or _STATE_ALONE.fullmatch(lowered) is not None
 
+    @property
+    def says_nothing_new(self) -> bool:
+        """Whether it is a short answer that says that what may come has not come."""
+        return 0 < self.size < _MAX_WAIT_ANSWER_CHARS and _NOTHING_NEW_PHRASES.occur_in(
+            _to_lower(self.sample)
+        )
+
 
 UNKNOWN: Final = CallOutcome(0, "", 0, known=False, failed=False, outage=False)
 SUCCESS: Final = CallOutcome(0, "", 0, known=True, failed=False, outage=False)
@@ -256,6 +281,7 @@ def looks_failed(text: str, *, is_error: bool) -> bool:
 def _names_failure(lowered: str) -> bool:
     return (
         _FAILURE_AT_START.match(lowered) is not None
+        or _JSON_ERROR.match(lowered) is not None
         or _ERROR_PHRASES.occur_in(lowered)
         or _FAILED_TEST_PHRASES.occur_in(lowered)
         or "traceback (most recent" in lowered

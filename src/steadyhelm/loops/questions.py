@@ -6,8 +6,9 @@ from zlib import crc32
 
 import msgspec
 
+from steadyhelm.loops.content_words import content_overlap, list_content_words
 from steadyhelm.loops.loop_detector import split_words
-from steadyhelm.loops.similarity import content_overlap, find_slot, is_variant, list_content_words
+from steadyhelm.loops.similarity import find_slot, is_variant
 
 Relation = Literal["value", "number", "spelling", "wording", "other"]
 
@@ -26,7 +27,7 @@ _SAYS_NOTHING: Final = re.compile(
     r"|.{0,60}\b(?:not found|no (?:\w+ )?(?:results?|matches|match|hits|records?|entries|rows|such|trace|file"
     r"|items?)"
     r"|nothing|does ?n[o']t exist|do not exist|could ?n[o']t (?:be )?(?:find|found|locate)|unable to"
-    r"|cannot find"
+    r"|cannot find|there (?:is|are|was|were) no\b"
     r"|can'?t find|unknown|no one|did not find|0 results|without (?:success|a result))",
     re.IGNORECASE | re.DOTALL,
 )
@@ -39,6 +40,23 @@ def says_nothing(text: str) -> bool:
     (True, False)
     """
     return _SAYS_NOTHING.match(text) is not None
+
+
+def says_same_nothing(one: str, other: str) -> bool:
+    """Return whether two answers begin with the same words that there is nothing, and only then differ.
+
+    What follows may be a hint or an advertisement; a number in it may be progress.
+
+    >>> says_same_nothing("No articles found. Try the app.", "No articles found. We are closed today.")
+    True
+    >>> says_same_nothing("Nothing found. 3 folders left", "Nothing found. 2 folders left")
+    False
+    """
+    first, *rest = _PIECE_END.split(one, maxsplit=1)
+    second, *other_rest = _PIECE_END.split(other, maxsplit=1)
+    if not first or first != second or not says_nothing(first):
+        return False
+    return not any(map(str.isdigit, "".join(rest + other_rest)))
 
 
 def read_question(arguments: bytes) -> str:

@@ -33,6 +33,8 @@ MAX_CYCLE_STEPS: Final = 12
 _MAX_STEPS: Final = 64
 _MAX_REDONE_SCORE: Final = 0.8
 _MAX_SLEEP_RESULT_CHARS: Final = 24
+_LONG_CALL_MS: Final = 240_000
+"""A call that takes so long waits itself: the time is a pause, and no work."""
 
 
 class RepetitionMemory(Struct):
@@ -110,7 +112,7 @@ class RepetitionMemory(Struct):
         self.steps += 1
         if step.kind == "wait":
             self.last_wait = self.steps
-        else:
+        elif step.event.duration_ms < _LONG_CALL_MS:
             self.busy_s += step.event.duration_ms / 1000
         repeat = self._match_call(step, seen, patience, window)
         if seen is not None and seen.last_step != self.steps:
@@ -157,11 +159,13 @@ class RepetitionMemory(Struct):
     def _judge_wait(self, step: ToolStep, seen: RepeatedCall) -> LoopMatch | None:
         """Judge equal answers of a tool that is waited for: by time and number, and not on a schedule."""
         outcome, name = step.outcome, step.event.action_name
-        is_sleep = not outcome.says_wait and outcome.size < _MAX_SLEEP_RESULT_CHARS and step.kind == "wait"
-        if is_sleep and seen.in_a_row < seen.count:
+        is_only_waiting = step.kind == "wait" and seen.in_a_row == seen.count
+        is_sleep = step.kind == "wait" and outcome.size < _MAX_SLEEP_RESULT_CHARS
+        if is_sleep and not (is_only_waiting or outcome.says_wait or outcome.says_nothing_new):
             return None  # what is done after the sleep is judged, not the sleep
+        is_on_schedule = seen.times.is_schedule(slept=not is_only_waiting)
         if step.event.tool_kind == "schedule" or (
-            not outcome.says_wait and not outcome.failed and seen.times.is_schedule(slept=True)
+            is_on_schedule and not outcome.says_wait and not outcome.failed
         ):
             return None
         waited_s = seen.times.waited_s

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from steadyhelm.loops.content_words import content_overlap, list_content_words, thought_overlap
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.questions import read_question, says_nothing
-from steadyhelm.loops.similarity import content_overlap, find_slot, list_content_words, thought_overlap
+from steadyhelm.loops.similarity import find_slot
 from steadyhelm.loops.steps import ToolStep
 
 SAME_TASKS_OF_LOOP: Final = 4
@@ -24,7 +25,7 @@ _SIMILAR_PLAN: Final = 0.6
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _DELEGATION_WORDS: Final = frozenset(
     {"agent", "agents", "assign", "assistant", "ask", "consult", "delegate", "dispatch", "expert", "hand",
-     "handoff", "researcher", "spawn", "subagent", "task", "worker"}
+     "handoff", "researcher", "spawn", "subagent", "task", "transfer", "worker"}
 )  # fmt: skip
 _TASK_ARGUMENTS: Final = (
     "task", "prompt", "instructions", "instruction", "objective", "goal", "request", "message", "query",

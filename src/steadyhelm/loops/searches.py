@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from steadyhelm.events import TraceEvent
+from steadyhelm.loops.content_words import content_overlap, list_content_words
 from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
     SCORE_WITHOUT_RESULTS,
@@ -15,7 +17,7 @@ from steadyhelm.loops.loop_detector import (
 )
 from steadyhelm.loops.outcomes import extract_text
 from steadyhelm.loops.questions import hash_pieces
-from steadyhelm.loops.similarity import content_overlap, find_slot, list_content_words
+from steadyhelm.loops.similarity import find_slot
 from steadyhelm.loops.steps import ToolStep
 
 SIMILAR_SEARCHES_OF_LOOP: Final = 4
@@ -31,6 +33,9 @@ _MAX_SEARCH_CHARS: Final = 2048
 _SEARCH_ARGUMENTS: Final = frozenset(
     {"query", "q", "search_query", "search", "question", "instruction", "keywords", "terms", "topic"}
 )
+# What a tool that searches by its name may call the question.
+_TEXT_ARGUMENTS: Final = ("text", "input", "prompt", "phrase", "searchTerm", "search_term", "term", "keyword")
+_SEARCH_WORDS: Final = ("search", "retriev", "lookup", "find")
 
 # Each search is compared with several that follow it.
 _split_search: Final = functools.lru_cache(maxsize=_MAX_SEARCHES)(split_words)
@@ -38,7 +43,10 @@ _list_content: Final = functools.lru_cache(maxsize=_MAX_SEARCHES)(list_content_w
 
 
 class SearchCall(Struct):
-    """A call that asks a question in words; `is_stale` when most of its results had been seen before."""
+    """A call that asks a question in words; `is_stale` when most of its results had been seen before.
+
+    `reported` is the count at which this question was last reported.
+    """
 
     name: str
     question: str
@@ -46,6 +54,7 @@ class SearchCall(Struct):
     seq: int
     event_id: str
     is_stale: bool = False
+    reported: int = 0
 
 
 class SearchMemory(Struct):
@@ -57,16 +66,18 @@ class SearchMemory(Struct):
         """Forget everything."""
         self.searches.clear()
 
-    def may_match(self, arguments: Any) -> bool:
-        """Return whether a call with these arguments could be one search too many."""
-        return len(self.searches) >= SIMILAR_SEARCHES_OF_LOOP - 1 and find_question(arguments) is not None
+    def may_match(self, call: TraceEvent) -> bool:
+        """Return whether a call could be one search too many."""
+        if len(self.searches) < SIMILAR_SEARCHES_OF_LOOP - 1:
+            return False
+        return find_question(call.action_name, call.input_data) is not None
 
     def observe(self, step: ToolStep, enough: int, *, is_foreseen: bool = False) -> LoopMatch | None:
         """Record a search, and return a match when similar ones keep finding the same.
 
         One that is foreseen is assumed to find what the last one found.
         """
-        question = find_question(step.event.input_data)
+        question = find_question(step.event.action_name, step.event.input_data)
         if question is None or step.outcome.outage:
             return None
         question = question[:_MAX_SEARCH_CHARS]
@@ -87,24 +98,56 @@ class SearchMemory(Struct):
         is_stale = known >= _STALE_SHARE or (
             known >= _KNOWN_SHARE and any(_has_same_words(it.question, question) for it in similar)
         )
-        self.searches.append(SearchCall(name, question, pieces, event.seq, event.event_id, is_stale))
+        reported = max((it.reported for it in similar), default=0)
+        search = SearchCall(name, question, pieces, event.seq, event.event_id, is_stale, reported)
+        self.searches.append(search)
         if len(self.searches) > _MAX_SEARCHES:
             del self.searches[0]
-        if not pieces:
-            return _match_without_results(step, similar, question, enough)
-        stale = [it for it in similar if it.is_stale or it is similar[0]]
-        if not is_stale or _is_parametrised(similar, question):
-            return None
-        ids = (*(it.event_id for it in stale), event.event_id)
-        return _build_match(name, ids, enough, "asked nearly the same {count} times, and found nothing new")
+        found = _match_search(step, search, similar, enough)
+        # The count may skip a number, since not every search resembles all before it.
+        if found is not None and not found.noticed_only:
+            if found.count < 2 * reported:
+                return None
+            search.reported = found.count
+        return found
 
 
-def find_question(arguments: Any) -> str | None:
-    """Return the question a call asks in words, None when it asks none."""
-    if not isinstance(arguments, dict) or _SEARCH_ARGUMENTS.isdisjoint(arguments):
+def _match_search(
+    step: ToolStep, search: SearchCall, similar: list[SearchCall], enough: int
+) -> LoopMatch | None:
+    if not search.pieces:
+        return _match_without_results(step, similar, search.question, enough)
+    if not search.is_stale or _is_parametrised(similar, search.question):
         return None
+    stale = [it for it in similar if it.is_stale or it is similar[0]]
+    ids = (*(it.event_id for it in stale), search.event_id)
+    return _build_match(
+        search.name, ids, enough, "asked nearly the same {count} times, and found nothing new"
+    )
+
+
+def find_question(tool: str, arguments: Any) -> str | None:
+    """Return the question a call asks in words, None when it asks none."""
+    if not isinstance(arguments, dict):
+        return None
+    if _SEARCH_ARGUMENTS.isdisjoint(arguments):
+        return _find_searched_text(arguments) if _is_search(tool) else None
     for name, value in arguments.items():
         if name in _SEARCH_ARGUMENTS and isinstance(value, str):
+            return value
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def _is_search(tool: str) -> bool:
+    lowered = tool[:100].lower()
+    return any(word in lowered for word in _SEARCH_WORDS)
+
+
+def _find_searched_text(arguments: dict[str, Any]) -> str | None:
+    for name in _TEXT_ARGUMENTS:
+        value = arguments.get(name)
+        if isinstance(value, str):
             return value
     return None
 
@@ -141,6 +184,8 @@ def _match_without_results(
     match = _build_match(step.event.action_name, ids, enough, message)
     if match is None or found is same:
         return match
+    if not is_report_due(match.count, enough):
+        return None
     return LoopMatch(
         pattern=match.pattern,
         count=match.count,
@@ -153,7 +198,7 @@ def _match_without_results(
 
 def _build_match(name: str, ids: tuple[str, ...], enough: int, message: str) -> LoopMatch | None:
     count = len(ids)
-    if count < enough or not is_report_due(count, enough):
+    if count < enough:
         return None
     return LoopMatch(
         pattern="reworded search",

@@ -14,16 +14,15 @@ from steadyhelm.noise import find_difference, mask_noise
 _MAX_VARYING_SHARE: Final = 0.25
 _MAX_VARYING_WORDS: Final = 10
 _MIN_CONSTANT_WORDS: Final = 6
+_MIN_WORDS_BESIDE_OPAQUE: Final = 2
+_MIN_OPAQUE_CHARS: Final = 8
 _MAX_LOOK_AHEAD: Final = 4
 _MIN_ID_DIGITS: Final = 4
 _MAX_COMPARED_WORDS: Final = 160
-_MAX_CONTENT_WORDS: Final = 64
-_STEM_CHARS: Final = 6
 _MIN_ECHO_CHARS: Final = 3
 _MIN_WORDS_BESIDE_ECHO: Final = 2
 _MAX_NAME_CHARS: Final = 60
 _SAME_NAME_SHARE: Final = 0.65
-_MIN_SHARED_SHARE: Final = 0.35
 
 _TOKEN: Final = re.compile(r"[^\s\"',;:()\[\]{}<>=|?&]+")
 _NUMBER: Final = re.compile(r"[-+$#]?\d+(?:[.,]\d+)*(?:%|[a-zA-Z]{0,2})\.?\Z")
@@ -31,7 +30,9 @@ _SHARE_OF_WHOLE: Final = re.compile(r"\d{1,6}/\d{1,6}\Z")
 """A count beside its total, such as 3/25: it says how far something is."""
 _IDENTIFIER: Final = re.compile(r"[\d_]|\w\.\w\w")
 _LETTER: Final = re.compile(r"[^\W\d_]")
-_CONTENT_WORD: Final = re.compile(r"[^\W\d_]{3,}|\d+")
+_DIGIT_BETWEEN_LETTERS: Final = re.compile(r"[a-zA-Z]\d+[a-zA-Z]+\d|\d[a-zA-Z]+\d+[a-zA-Z]")
+"""Letters and digits in turn, as in random text: `3edc1f`, not `invoice-2024`."""
+_ECHO_RUN: Final = re.compile(r"~(?:[^\w~]{0,4}~)+")
 
 # A word after one of these says how far something is, or how it stands: it is progress when it changes.
 _PROGRESS_LABELS: Final = frozenset(
@@ -61,21 +62,6 @@ _TAKING_WORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - the same
 )
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-
-# Words that any order or report may use: they do not say what it is about.
-_COMMON_WORDS: Final = frozenset(
-    word[:_STEM_CHARS]
-    for word in """
-    about again all also and any anywhere are ask back been before being but can check could did does done
-    each ensure everything everywhere examine explain explore figure find finally first follow for found from
-    get give going had has have help here how identify inspect into investigate its just know let like look
-    locate made make may might more must need next not nothing now obtain one only other our out over perhaps
-    please possible provide really report research retrieve return review search see shall should show since
-    some sorry still study such sure task tell than that the their them then there these they thing this
-    through too track try turn unable under until use using very want was way well were what when where
-    whether which while who why will with without work would yet you your determine discover dig
-    """.split()  # noqa: SIM905 - the same
-)
 
 
 class VaryingWords(NamedTuple):
@@ -126,11 +112,11 @@ def find_varying_words(one: str, other: str, *, cut_at: int = 0) -> VaryingWords
     else:
         before, after = _TOKEN.findall(mask_noise(one)), _TOKEN.findall(mask_noise(other))
     shorter = min(len(before), len(after))
-    if max(len(before), len(after)) > _MAX_COMPARED_WORDS or shorter < _MIN_CONSTANT_WORDS:
+    if max(len(before), len(after)) > _MAX_COMPARED_WORDS or shorter <= _MIN_WORDS_BESIDE_OPAQUE:
         return None
     allowed = min(_MAX_VARYING_WORDS, max(1, int(shorter * _MAX_VARYING_SHARE)))
     pairs = _align(before, after, allowed)
-    if not pairs or shorter - len(pairs) < _MIN_CONSTANT_WORDS:
+    if not pairs or not _is_mostly_constant(pairs, shorter):
         return None
     labels, words, numbers_before, numbers = [], [], [], []
     for label, earlier, later in pairs:
@@ -143,6 +129,25 @@ def find_varying_words(one: str, other: str, *, cut_at: int = 0) -> VaryingWords
             numbers.append(_to_number(later))
     growth = sum(len(later) - len(earlier) for _, earlier, later in pairs)
     return VaryingWords(tuple(labels), tuple(words), tuple(numbers_before), tuple(numbers), growth)
+
+
+def _is_mostly_constant(pairs: list[tuple[str, str, str]], words: int) -> bool:
+    """Return whether enough words stay beside those that vary: a few suffice beside opaque identifiers."""
+    constant = words - len(pairs)
+    if constant >= _MIN_CONSTANT_WORDS:
+        return True
+    return constant >= _MIN_WORDS_BESIDE_OPAQUE and all(
+        _is_opaque(earlier) and _is_opaque(later) for _, earlier, later in pairs
+    )
+
+
+def _is_opaque(word: str) -> bool:
+    """Return whether a word is an identifier that a machine made up.
+
+    >>> _is_opaque("110f47534e7c17.6604@mx"), _is_opaque("invoice-2024"), _is_opaque("20240718")
+    (True, False, False)
+    """
+    return len(word) >= _MIN_OPAQUE_CHARS and _DIGIT_BETWEEN_LETTERS.search(word) is not None
 
 
 def _join_parts(one: str, other: str, cut_at: int) -> tuple[list[str], list[str]]:
@@ -241,7 +246,8 @@ def remove_echo(result: str, arguments: bytes) -> str:
         word = found[0].lower().rstrip(".!`").lstrip("`")
         return "~" if len(word) >= _MIN_ECHO_CHARS and word in said else found[0]
 
-    return _TOKEN.sub(replace, mask_noise(result))
+    # One call may have said in three words what another said in one.
+    return _ECHO_RUN.sub("~", _TOKEN.sub(replace, mask_noise(result)))
 
 
 def is_equal_but_echo(one: str, arguments: bytes, other: str, other_arguments: bytes) -> bool:
@@ -275,40 +281,6 @@ def _is_echo(text: str, place: int, arguments: bytes) -> bool:
             word = found[0].strip("`.!").lower()
             return len(word) >= _MIN_ECHO_CHARS and word.encode("utf-8", "replace") in arguments.lower()
     return False
-
-
-def list_content_words(text: str) -> frozenset[str]:
-    """Return the stems of the words that say what a text is about.
-
-    >>> sorted(list_content_words("Please find the ledgers of Bergen"))
-    ['bergen', 'ledger']
-    """
-    stems = (word[:_STEM_CHARS] for word in _CONTENT_WORD.findall(text.lower()[:2000]))
-    return frozenset([stem for stem in stems if stem not in _COMMON_WORDS][:_MAX_CONTENT_WORDS])
-
-
-def content_overlap(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return how far two texts are about the same, 0 to 1, whatever their wording; 0 for too few words.
-
-    >>> content_overlap(list_content_words("the ledger of Bergen"), list_content_words("Bergen, its ledger"))
-    1.0
-    """
-    common = len(one & other)
-    if common < 2:  # noqa: PLR2004 - one word in common may be chance
-        return 0.0
-    return common / (len(one) + len(other) - common)
-
-
-def thought_overlap(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return how much of the shorter of two thoughts the other contains; 0 for too few words in common.
-
-    >>> thought_overlap(frozenset("abcd"), frozenset("abcxyz"))
-    0.75
-    """
-    common = len(one & other)
-    if common < 3 or common < _MIN_SHARED_SHARE * max(len(one), len(other)):  # noqa: PLR2004 - may be chance
-        return 0.0
-    return common / min(len(one), len(other))
 
 
 def list_identifiers(text: str) -> frozenset[str]:

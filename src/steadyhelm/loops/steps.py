@@ -32,6 +32,7 @@ _WORK_WORDS: Final = frozenset(
 )
 _PLAN_WORDS: Final = frozenset({"todo", "todos", "task", "tasks", "plan", "think", "thought", "reflect"})
 _DELEGATION_WORDS: Final = frozenset({"agent", "agents", "delegate", "handoff", "subagent"})
+_TRANSFER_WORDS: Final = frozenset({"transfer", "to"})
 _WAIT_WORDS: Final = frozenset({"wait", "sleep", "poll", "await", "watch"})
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _VERB_ARGUMENTS: Final = ("action", "op", "operation", "method", "mode")
@@ -47,7 +48,8 @@ _EDITOR_COMMANDS: Final[dict[str, StepKind]] = {
 _SHELL_SEPARATORS: Final = re.compile(r"[;&|\n]+")
 _SHELL_WORK: Final = frozenset(
     {"rm", "mv", "cp", "mkdir", "rmdir", "touch", "chmod", "chown", "ln", "tee", "dd", "patch", "kill",
-     "pkill", "make", "cmake", "systemctl", "alembic"}
+     "pkill", "make", "cmake", "systemctl", "alembic", "pg_restore", "createdb", "dropdb", "unzip", "wget",
+     "rsync", "scp"}
 )  # fmt: skip
 _SHELL_WORK_SUBCOMMANDS: Final = {
     "git": frozenset(
@@ -75,6 +77,11 @@ _SHELL_WORK_SUBCOMMANDS: Final = {
 }  # fmt: skip
 _SHELL_WORK_FLAGS: Final = frozenset({"--fix", "--write", "--in-place", "--apply", "--fix-only", "migrate"})
 _SHELL_REDIRECT: Final = re.compile(r"[^0-9&>=-]>{1,2}\s*(?!/dev/null)[\w./~$\"']")
+_SCRIPT_WORK: Final = re.compile(
+    r"\bopen\([^)\n]{1,200}[\"'][wax]b?\+?[\"']|\.write_(?:text|bytes)\("
+    r"|\b(?:os\.(?:remove|rename|replace|makedirs)|shutil\.(?:copy|move|rmtree))\w{0,5}\("
+)
+"""What a script given to the shell does to files."""
 _SHELL_WAIT: Final = re.compile(r"^\s*(?:sleep|wait)\b|\bsleep \d{2,}\b")
 
 
@@ -106,7 +113,7 @@ def _classify_name(name: str) -> StepKind:
     words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
     if words & _PLAN_WORDS:
         return "plan"
-    if words & _DELEGATION_WORDS:
+    if words & _DELEGATION_WORDS or words >= _TRANSFER_WORDS:
         return "look"
     if words & _WAIT_WORDS:
         return "wait"
@@ -125,7 +132,9 @@ def _classify_command(command: str) -> StepKind:
     command = command[:_MAX_COMMAND_CHARS]
     if ("sleep" in command or "wait" in command) and _SHELL_WAIT.search(command):
         return "wait"
-    if ">" in command and _SHELL_REDIRECT.search(command):
+    if (">" in command and _SHELL_REDIRECT.search(command)) or (
+        "python" in command and _SCRIPT_WORK.search(command)
+    ):
         return "work"
     if "--" in command and not _SHELL_WORK_FLAGS.isdisjoint(command.split()):
         return "work"
@@ -149,18 +158,28 @@ _MAX_PATH_CHARS: Final = 300
 _EXPLAINING_WORDS: Final = frozenset(
     {"reason", "reasoning", "explanation", "rationale", "justification", "purpose", "thought", "thoughts",
      "thinking", "intent", "timeout", "attempt", "attempts", "try", "tries", "retry", "retries", "nonce",
-     "ts", "cachebust", "cachebuster", "correlation", "idempotency", "trace", "span", "progress"}
+     "ts", "bust", "buster", "cachebust", "cachebuster", "salt", "rand", "correlation", "idempotency",
+     "trace", "span", "progress"}
 )  # fmt: skip
 _CONTENT_NAMES: Final = frozenset(
-    {"description", "comment", "note", "notes", "remark", "timestamp", "summary"}
-)
+    {"description", "comment", "note", "notes", "remark", "timestamp", "summary", "iteration", "counter",
+     "seq", "turn", "max_length", "max_chars", "max_bytes", "max_results", "num_results"}
+)  # fmt: skip
 _ASIDE_NAMES: Final = frozenset(
-    {"request_id", "request_no", "request_number", "requestId", "tool_call_id", "call_id", "toolCallId", "_"}
-)
+    {"request_id", "request_no", "request_number", "requestId", "requested_at", "requestedAt", "request_time",
+     "called_at", "calledAt", "invoked_at", "invokedAt", "asked_at", "tool_call_id", "call_id", "toolCallId",
+     "now", "_"}
+)  # fmt: skip
 _QUALIFYING_WORDS: Final = frozenset(
     {"count", "counter", "number", "no", "num", "id", "key", "index", "n", "text", "task", "current", "ms",
-     "s", "seconds", "secs", "max"}
+     "s", "seconds", "secs", "max", "cache", "left"}
 )  # fmt: skip
+_VOLATILE_PARAMETER: Final = re.compile(
+    r"(?<=[?&])(?:_|_?ts?|cb|cache_?bust(?:er)?|nonce|rand(?:om)?|attempt|retry|timestamp|sig(?:nature)?|csrf"
+    r"|sid|session(?:_?id)?|expires)=[^&#]*&?",
+    re.IGNORECASE,
+)
+"""A parameter of an address that says nothing of the page it leads to."""
 _PATH_ARGUMENTS: Final = (
     "path", "file_path", "filePath", "filename", "file", "notebook_path", "target_file",
 )  # fmt: skip
@@ -182,8 +201,10 @@ class ToolStep:
         self.kind: StepKind = _find_kind(event)
         self.call_key, self._arguments = _read_call(event, self.kind)
         self.outcome = read_outcome(event) if outcome is None else outcome
-        if self.kind == "look" and not event.tool_kind and self.outcome.says_wait:
-            self.kind = "wait"
+        if self.kind == "look" and not event.tool_kind:
+            outcome = self.outcome
+            if outcome.says_wait or outcome.says_nothing_new:
+                self.kind = "wait"
         # Whether it changed something, as far as that is known.
         self.is_work_done = (
             self.kind == "work"
@@ -304,12 +325,18 @@ def _find_kind(event: TraceEvent) -> StepKind:
 def _read_call(event: TraceEvent, kind: StepKind) -> tuple[int, bytes | None]:
     """Return the number of a call, and its canonical arguments if they had to be encoded for it."""
     args = event.input_data
-    if isinstance(args, dict) and len(args) > 1:
-        if "command" in args:
-            kind = "look"  # what stands beside a command explains it, whatever the command does
-        asides = _find_asides(tuple(args), kind)
-        if asides:
-            meant = {name: value for name, value in args.items() if name not in asides}
+    if isinstance(args, dict):
+        meant = args
+        if len(args) > 1:
+            if "command" in args:
+                kind = "look"  # what stands beside a command explains it, whatever the command does
+            asides = _find_asides(tuple(args), kind)
+            if asides:
+                meant = {name: value for name, value in args.items() if name not in asides}
+        url = meant.get("url")
+        if isinstance(url, str) and "?" in url and _VOLATILE_PARAMETER.search(url):
+            meant = {**meant, "url": _VOLATILE_PARAMETER.sub("", url)}
+        if meant is not args:
             return hash_call(event.action_name, encode_canonical(meant)), None
     if event.call_hash:
         return event.call_hash, None
