@@ -134,6 +134,23 @@ class TestClosing:
 
         assert (2, "open") == (incident.findings, incident.state)
 
+    def test_a_slow_loop_is_one_incident(self):
+        """
+        Where thirteen steps lie between two repetitions, the incident waits for the next but one.
+        """
+        tracker = IncidentTracker()
+        trace = events("." * 92)
+        changed = []
+        for event in trace:
+            evidence = [it.event_id for it in trace[: event.seq + 1 : 13]]
+            is_repetition = event.seq in {39, 52, 65}
+            findings = [found(event, event_ids=evidence, repeat_count=len(evidence))] if is_repetition else []
+            changed += tracker.observe(event, findings, PROCEED)
+
+        assert ["open", "open", "open", "closed"] == [it.state for it in changed]
+        assert {3} == {it.findings for it in changed[-2:]}
+        assert trace[65 + 26].timestamp == changed[-1].closed_at
+
     def test_afterwards_another_one_opens(self):
         """
         Drift that comes back after it was over is another incident.

@@ -51,8 +51,22 @@ def find_reported_kinds(findings: Sequence[DriftEvent]) -> set[str]:
 
 def find_first_evidence(finding: DriftEvent, event: TraceEvent) -> int:
     """Return the place of a finding's first evidence, if its id has one, else that of the event."""
-    whose, _, place = (finding.event_ids[0] if finding.event_ids else "").rpartition(".")
-    return int(place) if whose == event.run_id and place.isascii() and place.isdigit() else event.seq
+    whose, place = _split_id(finding.event_ids[0] if finding.event_ids else "")
+    return event.seq if place is None or whose != event.run_id else place
+
+
+def measure_period(finding: DriftEvent, event: TraceEvent) -> int:
+    """Return how many events lie from one repetition to the next; 0 where their ids name no places."""
+    if finding.repeats <= 1 or not finding.event_ids:
+        return 0
+    first, last = _split_id(finding.event_ids[0])[1], _split_id(event.event_id)[1]
+    return 0 if first is None or last is None else max(0, last - first) // (finding.repeats - 1)
+
+
+def _split_id(event_id: str) -> tuple[str, int | None]:
+    """Return whose event an id names, and its place; a recording names the place alone."""
+    whose, _, place = event_id.rpartition(".")
+    return whose, int(place) if place.isascii() and place.isdigit() else None
 
 
 def make_intervention(event: TraceEvent, decision: Decision, evidence: Sequence[str]) -> Intervention:

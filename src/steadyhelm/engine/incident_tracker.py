@@ -16,6 +16,7 @@ from steadyhelm.engine.incident_records import (
     make_incident,
     make_intervention,
     make_verdict,
+    measure_period,
 )
 from steadyhelm.engine.intervention_outcomes import CORRECTION, InterventionOutcomes, JudgedIntervention
 from steadyhelm.engine.totals import Totals
@@ -29,7 +30,10 @@ from steadyhelm.policy.response_levels import FAILED_OUTCOMES, LastResponse, is_
 
 QUIET_EVENTS: Final = 10
 """Events without a finding of its kind after which an incident closes, unless an outcome is open."""
+QUIET_PERIODS: Final = 2
+"""Periods of a slow loop without a finding after which its incident closes, where that is later."""
 
+_MAX_PERIOD: Final = 256
 _INTERVENTIONS_KEPT: Final = 20
 _PAST_KEPT: Final = 3
 _CLEARED_KEPT: Final = 16
@@ -41,10 +45,14 @@ _NOT_CAUSED_BY_ANSWERS: Final = frozenset({CORRECTION, "resource"})
 
 
 class IncidentStart(Struct, array_like=True):
-    """The place of an incident's first evidence, and the tokens spent before it."""
+    """The place of an incident's first evidence, the tokens spent before it, and the period of its loop.
+
+    The period is the number of events from one repetition to the next, 0 where nothing is repeated.
+    """
 
     seq: int
     tokens: int = 0
+    period: int = 0
 
 
 class IncidentTracker(Struct):
@@ -136,6 +144,7 @@ class IncidentTracker(Struct):
                 continue
             before = self.open.get(finding.kind) or self._open_incident(event, finding, totals)
             incident = self.open[finding.kind] = extend_incident(before, event, finding)
+            self._record_period(event, finding)
             # Several detectors may see the same at one event: that is one intervention.
             if decision.guidance and before.last_seq != event.seq:
                 answer = make_intervention(event, decision, finding.event_ids)
@@ -277,6 +286,12 @@ class IncidentTracker(Struct):
         self.total += finding.detector not in {BUDGET, DAILY_BUDGET}
         return make_incident(event, finding)
 
+    def _record_period(self, event: TraceEvent, finding: DriftEvent) -> None:
+        """Keep how far apart the repetitions are: the next one must be due before the incident closes."""
+        start = self.starts.get(finding.kind)
+        if start is not None:
+            start.period = min(_MAX_PERIOD, max(start.period, measure_period(finding, event)))
+
     def _take_cleared(self, finding: DriftEvent) -> Incident | None:
         name = name_pattern(finding.kind, finding.subject, finding.detector)
         known = self.cleared.get(name)
@@ -322,13 +337,15 @@ class IncidentTracker(Struct):
         incident = self.open[judged.kind] = structs.replace(incident, interventions=(*earlier, last))
         return incident
 
+    def _is_quiet(self, kind: str, incident: Incident, event: TraceEvent, totals: Totals) -> bool:
+        quiet = totals.count_events(incident.last_seq, event.seq)
+        if quiet < QUIET_EVENTS or kind in self.outcomes.running:
+            return False
+        start = self.starts.get(kind)
+        return start is None or quiet >= QUIET_PERIODS * start.period
+
     def _close_quiet(self, event: TraceEvent, totals: Totals) -> list[Incident]:
-        quiet = [
-            kind
-            for kind, it in self.open.items()
-            if totals.count_events(it.last_seq, event.seq) >= QUIET_EVENTS
-            and kind not in self.outcomes.running
-        ]
+        quiet = [kind for kind, it in self.open.items() if self._is_quiet(kind, it, event, totals)]
         for kind in quiet:
             self.outcomes.close(kind)
             self.starts.pop(kind, None)
