@@ -104,12 +104,24 @@ class SearchMemory(Struct):
         if len(self.searches) > _MAX_SEARCHES:
             del self.searches[0]
         found = _match_search(step, search, similar, enough)
+        if found is None or found.noticed_only:
+            return found
         # The count may skip a number, since not every search resembles all before it.
-        if found is not None and not found.noticed_only:
-            if found.count < 2 * reported:
-                return None
-            search.reported = found.count
+        if not is_report_due(found.count, enough) and found.count < max(enough, 2 * reported):
+            return None
+        search.reported = max(reported, _find_due_count(found.count, enough))
         return found
+
+
+def _find_due_count(count: int, enough: int) -> int:
+    """Return the latest count up to this one at which a report was due.
+
+    >>> [_find_due_count(count, 4) for count in (4, 7, 8)]
+    [4, 4, 8]
+    """
+    while 2 * enough <= count:
+        enough *= 2
+    return enough
 
 
 def _match_search(
