@@ -228,7 +228,7 @@ class TestAgainstTheBaseline:
         ("picture", "fields"),
         [
             ("r" * 2, {"mean_tokens_per_run": 100.0, "spreads": {"tokens": Spread(p50=100, p95=100)}}),
-            ("." * 8, {"mean_tools_per_run": 2.0, "spreads": {"tools": Spread(p50=2, p95=2)}}),
+            ("." * 10, {"mean_tools_per_run": 2.0, "spreads": {"tools": Spread(p50=2, p95=2)}}),
             (slow("." * 7, 5.0), {"mean_duration_ms": 6.0, "spreads": {"duration_ms": Spread(p50=6, p95=7)}}),
         ],
     )
@@ -295,6 +295,31 @@ class TestAgainstTheBaseline:
         last = findings(ResourceSpike(spike_multiplier=2.5), picture, usual(**fields))[-1]
 
         assert measure == last.context["measure"]
+
+    def test_a_few_calls_more_than_two(self):
+        """
+        Where every run takes two calls, eight more are no spike; many more are.
+        """
+        baseline = usual(mean_tools_per_run=2.0, spreads={"tools": Spread(p50=2.0, p95=2.0)})
+
+        assert [] == fired_at(ResourceSpike(), "." * 10, baseline)
+        assert 10 == fired_at(ResourceSpike(), "." * 30, baseline)[0]
+
+    @pytest.mark.parametrize(("answer", "is_spike"), [("pending", False), ("nothing owed", True)])
+    def test_waiting_is_not_compared(self, answer, is_spike):
+        """
+        Calls and time that an agent spends waiting for an answer are no spike; the same spent otherwise are.
+        """
+        spreads = {"tools": Spread(p50=2.0, p95=2.0), "duration_ms": Spread(p50=3000.0, p95=3000.0)}
+        baseline = usual(mean_tools_per_run=2.0, mean_duration_ms=3000.0, spreads=spreads)
+        polls = [
+            structs.replace(event, action_name="check_payment", output_data=answer, tool_kind="")
+            for event in slow("." * 14, 30.0)
+        ]
+        polls[-1] = structs.replace(polls[-1], output_data="paid")
+
+        detector = ResourceSpike(absolute_duration_limit_ms=None)
+        assert is_spike == bool(findings(detector, polls, baseline))
 
     def test_hard_limits_never_adapt(self):
         """

@@ -10,6 +10,7 @@ from steadyhelm.detector import Detector
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, RunInfo, TraceEvent
 from steadyhelm.findings import MED_FROM, DriftEvent, count_quarters_past
+from steadyhelm.loops.steps import read_step
 from steadyhelm.windows import Shift, next_trend
 
 _MIN_TOKEN_SCORE: Final = 0.7
@@ -17,7 +18,7 @@ _DURATION_SCORE: Final = 0.8
 _NOTICED_SCORE: Final = 0.4
 _MIN_EXCESS_FACTOR: Final = 1.5
 _WHOLE_SECONDS_FROM_MS: Final = 10_000
-_LEAST_UNUSUAL: Final = {"tokens": 2_000.0, "tools": 8.0, "duration_ms": 30_000.0}
+_LEAST_UNUSUAL: Final = {"tokens": 2_000.0, "tools": 10.0, "duration_ms": 30_000.0}
 """What costs less than this is not unusual, however alike the agent's runs are."""
 
 # What is compared over runs: the key in the baseline, its name in messages, the fields of mean and std.
@@ -29,6 +30,11 @@ MEASURES: Final = (
 
 
 class _Memory(Struct):
+    """What the run has spent so far; `waits` and `waited_ms` are the part of it that was spent waiting.
+
+    `waits_for` is the tool that the latest call waited for.
+    """
+
     tokens: int = 0
     tools: int = 0
     llm_calls: int = 0
@@ -37,6 +43,15 @@ class _Memory(Struct):
     last_id: str = ""
     last_at: float = 0.0
     listed: dict[str, int] = field(default_factory=dict)
+    waits: int = 0
+    waited_ms: float = 0.0
+    waits_for: str = ""
+
+    def measure_work(self, measure: str) -> float:
+        """Return what was spent of a measure, waiting aside."""
+        if measure == "tools":
+            return self.tools - self.waits
+        return self.duration_ms - self.waited_ms if measure == "duration_ms" else self.tokens
 
 
 class ResourceSpike(Detector):
@@ -48,6 +63,7 @@ class ResourceSpike(Detector):
     Beside them a calibrated agent's run is compared with the agent's quantiles (MED from twice what its runs
     seldom pass), and each ended run with the runs before it: a lasting rise is noticed even when no single
     run is unusual.
+    Waiting is not compared: the loop detectors judge it by what is usual for the tool.
 
     Args:
         absolute_token_limit: Tokens a run may spend; None for no limit.
@@ -99,14 +115,15 @@ class ResourceSpike(Detector):
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         """Add the event to the totals, and compare them with every limit."""
         memory = self._memory
-        memory.last_id, memory.last_at = event.event_id, event.timestamp
-        memory.tokens += event.token_count
         if event.action_type == TOOL_CALL:
             memory.tools += 1
+            self._record_wait(event)
         elif event.action_type == LLM_REQUEST:
             memory.llm_calls += 1
         if memory.started_at < 0:
             memory.started_at = event.timestamp - event.duration_ms / 1000
+        memory.last_id, memory.last_at = event.event_id, event.timestamp
+        memory.tokens += event.token_count
         memory.duration_ms = max(memory.duration_ms, (event.timestamp - memory.started_at) * 1000)
         passed = self._check_limits(event)
         if passed is not None and not self.soft_limits:
@@ -133,6 +150,18 @@ class ResourceSpike(Detector):
             if shift.is_alarm:
                 return self._report_trend(last, measure, label, shift)
         return None
+
+    def _record_wait(self, event: TraceEvent) -> None:
+        """Record a call that waits, or brings what was waited for: the time since the event before it."""
+        memory, name = self._memory, event.action_name
+        is_wait = read_step(event).kind == "wait"
+        was_waited_for = memory.waits_for == name
+        memory.waits_for = name if is_wait else ""
+        if not (is_wait or was_waited_for):
+            return
+        memory.waits += 1
+        since = memory.last_at if memory.last_id else event.timestamp - event.duration_ms / 1000
+        memory.waited_ms += max(0.0, (event.timestamp - since) * 1000)
 
     def _check_limits(self, event: TraceEvent) -> DriftEvent | None:
         tokens, duration_ms = self._memory.tokens, self._memory.duration_ms
@@ -182,7 +211,7 @@ class ResourceSpike(Detector):
         if self._limits is None or self._limits[0] is not baseline:
             self._limits = (baseline, self._compute_limits(baseline))
         for measure, label, mean, _ in MEASURES:
-            spent, limit = getattr(self._memory, measure), self._limits[1].get(measure, math.inf)
+            spent, limit = self._memory.measure_work(measure), self._limits[1].get(measure, math.inf)
             if spent > limit:
                 average = _format_amount(measure, getattr(baseline, mean))
                 return self.finding(
