@@ -9,7 +9,7 @@ from steadyhelm.redaction.forms import FORMS
 from steadyhelm.redaction.groups import find_group
 from steadyhelm.redaction.hints import Word, compile_search, find_words
 from steadyhelm.redaction.named_values import Name
-from steadyhelm.redaction.names import Strength, judge_name, words_of
+from steadyhelm.redaction.names import CURSORS, Strength, judge_name, words_of
 from steadyhelm.redaction.quoting import MAX_UNQUOTED_CHARS, Value
 from steadyhelm.redaction.tokens import SecretSpan
 from steadyhelm.redaction.values import holds_base64_pair
@@ -42,9 +42,6 @@ _BASIC: Final = re.compile(r"(?<![a-z])[Bb](?:asic|ASIC)[ \t]{1,4}([A-Za-z0-9+/]
 _BASIC_WORD: Final = re.compile(r"asic|ASIC")
 """The rest of the word: a search that begins with a letter looks for it much faster than `_BASIC` does."""
 _WORD_BEFORE: Final = re.compile(r"(?:(?<=\\[nrt])|(?<![A-Za-z\\]))([A-Za-z]{2,20})[ ]\Z")
-_CURSORS: Final = frozenset(
-    {"next", "page", "continuation", "sync", "cursor", "pagination", "cancellation", "resume"}
-)
 _CARD_CODES: Final = ("cvv", "cvv2", "cvc", "cvc2", "csc")
 _JOINED: Final = frozenset({"key", "keys", "token", "tokens"})
 """Words that say more with the word in front of them: `API key`, `next token`."""
@@ -99,7 +96,7 @@ class NameFinder:
         joined = _WORD_BEFORE.search(before) if word.lower() in _JOINED else None
         name = f"{joined[1]}_{word}" if joined else word
         strength = self.judge(name) if self._further else judge_name(name)
-        if joined and not strength and word.lower() == "token" and joined[1].lower() not in _CURSORS:
+        if joined and not strength and word.lower() == "token" and joined[1].lower() not in CURSORS:
             return Strength.WEAK  # `new token`, but also `stop token`
         return strength
 

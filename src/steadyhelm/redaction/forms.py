@@ -15,6 +15,7 @@ from steadyhelm.redaction.named_values import (
 )
 from steadyhelm.redaction.names import Strength, words_of
 from steadyhelm.redaction.quoting import BREAK, OPERATOR, QUOTE, SPACE, Value, read_value
+from steadyhelm.redaction.sentences import read_sentence
 from steadyhelm.redaction.values import (
     MIN_MIXING,
     is_ordinary,
@@ -29,6 +30,8 @@ _PAIR_SEEN_BEFORE: Final = 300
 _MIN_BEARER_CHARS: Final = 8
 _MIN_PLAIN_TOKEN_CHARS: Final = 24
 _MIN_WORD_CHARS: Final = 6
+_MIN_LETTERS: Final = 12
+_MIN_PASSWORD_DIGITS: Final = 3
 _MAX_PHRASE_WORDS: Final = 12
 
 _BLANKS: Final = r"(?:[ \t]|%20)"
@@ -38,6 +41,10 @@ _MARKUP: Final = (
 _TAG: Final = (
     r"(?:!!?(?!(?:vault|Ref|Sub|GetAtt|Join|secret|env|ENV)\b)[\w:/.-]{0,40}|&[\w-]{1,40})[ \t]{1,4}"
 )
+_CONVERSION: Final = (
+    r"(?:\[\]byte|bytes|bytearray|[sS]tr(?:ing)?(?:\.from)?|std::string|Buffer\.from|Secret(?:Str|Bytes|String)?(?:::new)?"
+    r"|(?:base64\.)?b64decode|atob|Some)\("
+)
 _VALUE_WORD: Final = (
     r"(?:(?:android:|string_?|[Pp]arameter)?[vV]alue|val|v|content|default(?:_?[vV]alue)?|data|text)"
 )
@@ -46,15 +53,15 @@ _ASSIGN: Final = re.compile(
     r"(?::[ ]?(?:&(?:'static[ ])?)?[A-Za-z_][\w.\[\]|<>?]{0,40}[ ]?=(?!=)"
     r"|(?<=[ ])(?:string|String|PROGMEM|\[\]byte|As[ ][A-Za-z]{1,20})[ ]{1,4}=(?!=)"
     rf"|(?P<op>{OPERATOR})){_MARKUP}?(?P<gap>{_BLANKS}{{0,40}}|\+)(?:{_TAG})?"
-    rf"(?:[|>][+-]?\d?[ \t]{{0,4}}{BREAK}[ \t]{{1,40}}|{BREAK}?[ \t]{{0,20}}string\(\d{{1,5}}\)[ ])?"
-    r"(?:<code>)?"
+    rf"(?:[|>][+-]?\d?[ \t]{{0,4}}{BREAK}[ \t]{{1,40}}|{BREAK}?[ \t]{{0,20}}string\(\d{{1,5}}\)[ ]"
+    rf"|(?<==){BREAK}[ \t]{{1,40}}(?=[bru]?{QUOTE}))?(?:<code>|{_CONVERSION}(?=[bru]?{QUOTE}))?"
 )
 _HEADER: Final = re.compile(
     rf"(?:{QUOTE}|\))?[\])]{{0,2}}{QUOTE}?{_BLANKS}{{0,12}}"
     rf"(?:(?:{OPERATOR}){_BLANKS}{{0,12}}|(?<=[ \t])(?={QUOTE}))"
 )
 _LOOSE: Final = re.compile(
-    rf"{QUOTE}?[\])]{{0,2}}{_MARKUP}?[ \t]{{0,40}}(?P<op>={{1,2}}>|-{{1,2}}>|(?<=[ \t])-{{1,2}}(?=[ \t])"
+    rf"{QUOTE}?[\])]{{0,2}}{_MARKUP}?[ \t]{{0,40}}(?P<op>={{1,2}}>|-{{1,2}}>|<-|(?<=[ \t])-{{1,2}}(?=[ \t])"
     r"|\u2192|\u21d2|\u2013|\u2014|\\{1,4}u(?:2192|21d2|2013|2014)|\|\||\?\?|<<<|\?|(?<=[ \t])\|(?=[ \t])"
     r"|\.{3,40}|</(?:td|th|dt|arg)>\s{0,8}<(?:td|dd|arg)[^<>]{0,40}>|>|or\b)"
     r"[ \t]{0,40}"
@@ -89,28 +96,15 @@ _CHAIN: Final = re.compile(
     rf"\]?{QUOTE}[ ]?[\])]{{1,3}}{SPACE}{{0,8}}\.(?:type|fill|send_keys|sendKeys|set_?[vV]alue|val|input"
     rf"|press_?[sS]equentially|set_?[tT]ext|enter_?\w{{0,10}}|write|paste)\([ ]?(?={QUOTE})"
 )
+_DEFAULT: Final = re.compile(
+    rf"[ ]?[:=][\w .,:=|\[\]]{{1,60}}\((?:{QUOTE}[\w.-]{{1,60}}{QUOTE}, )?default[ ]?=[ ]?(?={QUOTE})"
+)
+"""What is between a name and its value in `password: str = Field(default="hunter2")`."""
 _FLAG: Final = re.compile(r"[ \t]{1,4}(?![-<|>&;])")
-_QUALIFIER: Final = (
-    r"(?:[ \t]{0,2}\([^()\r\n\\]{1,40}\)"
-    r"|[ \t]{1,3}(?:for|of|to|on|in|at|f\u00fcr|pour|para|di|de|do|da|dla)[ \t]{1,3}"
-    r"(?:the )?[\"']?[\w.@:/-]{1,60}[\"']?(?: \w{1,20})?"
-    r"|[ ]d(?:'|\u2019|\\{1,4}u2019)ordine|[ ](?:we|I|you|they)[ ]\w{1,12})"
-)
-_IS: Final = re.compile(
-    rf"{QUOTE}?(?:'s[ \t]{{1,3}}|{_QUALIFIER}[ \t]{{0,3}}[:=][ \t]{{1,3}}|{_QUALIFIER}?[ \t]{{1,3}}"
-    r"(?:(?:is|was|are|were|(?:will|might|may|should|must) be|(?:has|have|had) been|becomes|equals|remains"
-    r"|ist|lautet|war|est|sera|es|je|ser\u00e1|\u00e9|\u00e8|\\{1,4}u00e[89]|jest|\u00e4r|\\{1,4}u00e4r|er|now|set|changed|reset|updated|rotated"
-    r"|just|simply|still|currently|to|as)(?:[ \t]{1,3}|:[ \t]{0,3})){1,4})"
-)
-_IS_FINNIC: Final = re.compile(r"[ \t]{1,3}on[ \t]{1,3}")
-_FINNIC_NAMES: Final = frozenset({"salasana", "tunnussana", "parool"})
-"""Names in languages whose word for `is` is an ordinary word of others."""
-_WORDS_AND_COLON: Final = re.compile(r"(?:[ ][\w@.'-]{1,40}){1,8}:[ ]")
-"""What is between the two in `A temporary password is generated for ann@host: hunter2`."""
 _USER_AND_PASSWORD: Final = re.compile(
     r"(?:[ \t]{0,3}[:=]|[ \t](?:is|are))[ \t]{1,3}[\w.@+-]{1,60}(?:[ ][/|,:][ ]|[/:])([^\s\"'`\\<>/]{6,80})"
 )
-_BRACED: Final = re.compile(r"[ ]?=[ ]?\{([^{}\s\"'\\]{4,200})\}(;?)")
+_BRACED: Final = re.compile(r"[ ]?=[ ]?[{\[]([^{}\[\]\s\"'\\]{4,200})[}\]](;?)")
 _GAP: Final = re.compile(rf"{SPACE}{{1,6}}(?:[0-9][ ](?=\S))?")
 _MULTIPART: Final = re.compile(
     rf"{QUOTE}[^\r\n\\]{{0,80}}(?:{SPACE}{{1,2}}[Cc]ontent-[^\r\n\\]{{1,80}}){{0,2}}{BREAK}{{2}}"
@@ -155,6 +149,8 @@ def _read_assigned(text: str, name: Name) -> Value | None:
 
 def _is_assigned_secret(text: str, name: Name, match: re.Match[str], value: Value) -> bool:
     content = text[value.start : value.end]
+    if value.quote == "`" and " " in content:  # what a command prints
+        return False
     if value.quote:
         return len(content.split()) <= _MAX_PHRASE_WORDS and is_secret_value(
             content, name.text, name.strength
@@ -174,10 +170,12 @@ def _is_assigned_secret(text: str, name: Name, match: re.Match[str], value: Valu
 
 def _is_word_secret(text: str, name: Name, match: re.Match[str], value: Value, content: str) -> bool:
     """Return whether a value of letters alone is a secret, and not a variable or a word of a sentence."""
+    is_compact = match["op"] is not None and match[0].endswith("=") and not match["gap"]
+    if is_compact and name.text.isupper() and len(content) >= _MIN_LETTERS and "_" not in content:
+        return True  # a variable of the environment: code is not written there
     if not content.islower() and measure_mixing(content) < MIN_MIXING and not content.isupper():
         return False
     following, before = text[value.end : value.end + 2], text[max(0, name.start - 2) : name.start]
-    is_compact = match["op"] is not None and match[0].endswith("=") and not match["gap"]
     if is_compact:
         is_argument = before.endswith(("(", ", ")) or following[:1] in {")", ","}
         return not is_argument and "_" not in content
@@ -274,7 +272,7 @@ def _read_second(text: str, name: Name) -> Value | None:
 
 def _read_call(text: str, name: Name) -> Value | None:
     """Read the value in brackets behind a name, or given to what a name was looked up for."""
-    match = _CALL.match(text, name.end) or _CHAIN.match(text, name.end)
+    match = next(filter(None, (it.match(text, name.end) for it in (_CALL, _CHAIN, _DEFAULT))), None)
     value = read_value(text, match.end()) if match else None
     is_secret = value and value.quote and is_likely_secret(text[value.start : value.end], name)
     return value if is_secret else None
@@ -292,36 +290,13 @@ def _read_flag(text: str, name: Name) -> Value | None:
     return value if is_secret else None
 
 
-def _read_sentence(text: str, name: Name) -> Value | None:
-    if name.text.lower() in _FINNIC_NAMES and (match := _IS_FINNIC.match(text, name.end)):
-        return _read_said(text, name, match)
-    if "pass" not in name.text.lower():
-        return _read_said(text, name, _IS.match(text, name.end))
-    return _read_said(text, name, _IS.match(text, name.end)) or _read_said(
-        text, name, _WORDS_AND_COLON.match(text, name.end)
-    )
-
-
-def _read_said(text: str, name: Name, match: re.Match[str] | None) -> Value | None:
-    value = read_value(text, match.end()) if match else None
-    if not value:
-        return None
-    content = (
-        text[value.start : value.end].rstrip(".,;:!?)") if not value.quote else text[value.start : value.end]
-    )
-    is_said = (
-        looks_like_password(content)
-        or (value.quote and (" " not in content or "phrase" in name.text) and not is_ordinary(content))
-        or (content.isdigit() and is_secret_value(content, name.text, name.strength))
-    )
-    return Value(value.start, value.start + len(content), value.quote) if is_said else None
-
-
 def _read_loose(text: str, name: Name) -> Value | None:
     """Read the value behind a sign that does not always assign: an arrow, a dash, a cell of a table, `||`."""
     match = _LOOSE.match(text, name.end)
     value = read_value(text, match.end()) if match else None
     if not match or not value or (match["op"] in {"||", "??", "or"} and not value.quote):
+        return None
+    if match["op"] == "?" and "=" in text[value.start : value.end]:  # the path of an address, and its query
         return None
     return value if is_likely_secret(text[value.start : value.end], name) else None
 
@@ -357,7 +332,9 @@ def _is_next_secret(text: str, name: Name, word: str) -> bool:
     is_whole = is_line and name.text.lower() in words_of("whole names") and not word.startswith("-")
     if is_whole or _LOGIN_BEFORE.search(before):
         return not is_ordinary(word)
-    if name.text == "PASS" and (is_line or before.endswith(("C: ", "> "))):  # to a server of mail or files
+    if name.text == "PASS" and (
+        is_line or before.endswith(("C: ", "> ", "FTP: "))
+    ):  # to a server of mail or files
         return is_sent_password(word, text[text.find(word, name.end) + len(word) :][:1])
     if word.isdigit() and name.text.lower() in _CODES:
         return is_secret_value(word, name.text, name.strength)
@@ -374,8 +351,12 @@ def _read_braced(text: str, name: Name) -> Value | None:
     match = _BRACED.match(text, name.end)
     if not match or not is_likely_secret(match[1], name):
         return None
-    is_variable = match[1].isidentifier() and ";" not in text[max(0, name.start - 1) : name.start] + match[2]
+    is_variable = _is_variable(match[1]) and ";" not in text[max(0, name.start - 1) : name.start] + match[2]
     return None if is_variable else Value(*match.span(1), "")
+
+
+def _is_variable(word: str) -> bool:
+    return word.isidentifier() and sum(map(str.isdigit, word)) < _MIN_PASSWORD_DIGITS
 
 
 def _read_user_and_password(text: str, name: Name) -> Value | None:
@@ -395,6 +376,6 @@ def _read_multipart(text: str, name: Name) -> Value | None:
 
 FORMS: Final[tuple[Callable[[str, Name], Value | None], ...]] = (
     _read_braced, _read_assigned, _read_element, _read_pair, _read_before, _read_second, _read_call,
-    _read_flag, _read_sentence, _read_user_and_password, _read_multipart, _read_next, _read_loose,
+    _read_flag, read_sentence, _read_user_and_password, _read_multipart, _read_next, _read_loose,
 )  # fmt: skip
 """The forms, in the order in which they are tried."""

@@ -40,6 +40,8 @@ def is_secret_value(value: str, name: str, strength: Strength) -> bool:
         return True
     if strength is Strength.WEAK:
         return is_weak_secret(value, name)
+    if name == "token" and value.isalpha() and value.istitle():
+        return False  # the word in another language
     if strength is Strength.HEADER:
         value = _SCHEME.sub("", value, count=1)
     return not is_ordinary(value) and not is_small_number(value, name) and not names_a_secret(value)

@@ -19,6 +19,12 @@ DESCRIPTIVE_MEMBERS: Final = frozenset(
 """Members that say something about a secret and are none."""
 
 
+CURSORS: Final = frozenset(
+    {"next", "page", "continuation", "sync", "cursor", "pagination", "cancellation", "resume"}
+)
+"""Words that make a token a place in a list."""
+
+
 class Strength(enum.IntEnum):
     """How much a name alone says about its value."""
 
@@ -57,8 +63,10 @@ def judge_name(name: str) -> Strength:
 
 def has_id_name(name: str) -> bool:
     """Return whether a field of this name holds an identifier or a checksum."""
-    words = _WORD.findall(name)
-    return bool(words) and words[-1].lower() in words_of("id names")
+    words = [word.lower() for word in _WORD.findall(name)[-3:]]
+    if not words:
+        return False
+    return words[-1] in words_of("id names") or (words[-1] == "token" and not CURSORS.isdisjoint(words))
 
 
 @cache

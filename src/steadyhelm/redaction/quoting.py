@@ -3,17 +3,22 @@
 import re
 from typing import Final, NamedTuple
 
-QUOTE: Final = r"(?:\\{0,8}[\"'`]|%2[27]|&quot;|&#3[49];|&apos;|\\{1,4}u002[27])"
+QUOTE: Final = (
+    r"(?:\\{0,16}[\"'`]|[\u201c\u201d\u201e]|\\{1,4}u201[cde]|%2[27]|&quot;|&#3[49];|&apos;|\\{1,4}u002[27])"
+)
 SPACE: Final = r"(?:[ \t\r\n]|\\{1,8}[nrt]|%20|%0[AaDd])"
 BREAK: Final = r"(?:\r?\n|\\{1,4}r\\{1,4}n|\\{1,4}n)"
-OPERATOR: Final = r"(?:=>|:=|\?=|={1,3}|::(?=[ ])|:|\uff1a|%3[AaDd]|\\{1,4}u003[da]|&#61;)"
+OPERATOR: Final = r"(?:=>|:=|\?=|={1,3}|::(?=[ ])|:(?!:)|\uff1a|%3[AaDd]|\\{1,4}u003[da]|&#61;)"
 
 MAX_UNQUOTED_CHARS: Final = 400
 _MAX_CHARS: Final = 4096
 _QUOTE: Final = re.compile(
     rf"(?:[bfruBFRU@$]{{1,2}}(?=\\{{0,8}}[\"']))?(''(?=[\w$])|\[\[(?=[^\s\[\]\"',]{{4,200}}\]\])|{QUOTE}(?:\"\"|'')?)"
 )
-_CLOSING: Final = {"[[": "]]"}
+_CLOSING: Final = {
+    "[[": "]]", "\u201c": "\u201d", "\u201e": "\u201c", "u201c": "u201d", "u201e": "u201c",
+}  # fmt: skip
+"""Quotes that another one closes, as they are and in escapes of JSON."""
 _UNQUOTED: Final = re.compile(
     r"(?:[^\s\\&\"'`,;(){}\[\]<>|]|[\"'`](?=[^\s,;:)\]}>&\\])"
     r"|[,;|(){}\[\]<>](?=[^\s\"'`\\\])},;])(?![\w.-]{1,40}[=:])){1,400}"  # MAX_UNQUOTED_CHARS
@@ -37,7 +42,7 @@ def read_value(text: str, start: int) -> Value | None:
     """
     opening = _QUOTE.match(text, start)
     if opening:
-        end = _find_end(text, opening.end(), _CLOSING.get(opening[1], opening[1]))
+        end = _find_end(text, opening.end(), _find_closing(opening[1]))
         return Value(opening.end(), end, opening[1]) if end >= 0 else None
     match = _UNQUOTED.match(text, start)
     if not match:
@@ -47,6 +52,13 @@ def read_value(text: str, start: int) -> Value | None:
         encoded_end = _URL_ENCODED_END.search(text, start, end)
         end = encoded_end.start() if encoded_end else end
     return Value(start, end, "")
+
+
+def _find_closing(quote: str) -> str:
+    for opening, closing in _CLOSING.items():
+        if quote.endswith(opening):
+            return quote.removesuffix(opening) + closing
+    return quote
 
 
 def _find_end(text: str, start: int, quote: str) -> int:

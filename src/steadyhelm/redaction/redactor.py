@@ -32,6 +32,9 @@ from steadyhelm.redaction.tokens import (
 )
 
 _PLAIN_WORD: Final = re.compile(r"[a-z0-9_.-]+\Z")
+_COLOUR: Final = re.compile(r"(?:\x1b|\\{1,8}u001b)\[[0-9;]{0,16}[mK]")
+"""What a terminal is told about the colour of a text; programs write it around names and values."""
+_ENCODED_COLOUR: Final = re.compile(rb"\\{1,8}u001b\[[0-9;]{0,16}[mK]")
 _KEY_HINTS: Final = ('"kty"', *KEY_HINTS, "LS0tLS1CRUdJTi")
 
 
@@ -61,6 +64,8 @@ class Redactor:
         """Return whether canonical JSON may contain a secret. Never misses one; may be True without one."""
         if self._always_search or may_have_random_text(encoded):
             return True
+        if b"u001b[" in encoded:
+            encoded = _ENCODED_COLOUR.sub(b"", encoded)
         text = encoded.decode("latin-1")  # one character a byte; what is not ASCII does not matter here
         return (
             self._confirm_hint(text, encoded)
@@ -105,6 +110,13 @@ class Redactor:
         return self._redact_all(text)
 
     def _redact_all(self, text: str, *, is_id: bool = False) -> str:
+        if "\x1b[" not in text and "u001b[" not in text:
+            return self._redact_plain(text, is_id=is_id)
+        plain = _COLOUR.sub("", text)
+        redacted = self._redact_plain(plain, is_id=is_id)
+        return text if redacted == plain else redacted
+
+    def _redact_plain(self, text: str, *, is_id: bool = False) -> str:
         found = self._hints.find(to_bytes(text).lower())
         shapes = found & _load_shape_literals()
         if shapes:

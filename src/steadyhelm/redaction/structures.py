@@ -14,6 +14,10 @@ _JSON_TYPES: Final = frozenset({"string", "object", "array", "integer", "number"
 _KEY_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k", "oth"})
 _MANIFEST_DATA: Final = frozenset({"data", "stringData"})
 """Members of a Kubernetes secret that hold what is secret, whatever their keys are."""
+_TABLE_HEADS: Final = frozenset({"columns", "headers", "header", "fields", "column_names", "columnNames"})
+_TABLE_ROWS: Final = frozenset({"rows", "data", "values", "records", "results"})
+_DOUBTFUL_NAMES: Final = frozenset({"type", "question", "prompt"})
+"""Fields that name the value of another one only sometimes."""
 _PAIR: Final = 2
 _MIN_NUMBER: Final = 1000
 _MAX_MARKER_CHARS: Final = 40
@@ -87,6 +91,7 @@ class StructureRedactor:
         return self._redact_field(item, key, strength)
 
     def _redact_dict(self, value: dict[str, Any]) -> dict[str, Any]:
+        value = self._redact_table(value)
         pair = self._find_pair(value)
         is_key = "kty" in value
         is_manifest = value.get("kind") == "Secret"
@@ -108,8 +113,31 @@ class StructureRedactor:
             name = value[fields[kind]]
             if isinstance(name, str) and self._names.judge(name):
                 for other in words_of("value fields") & fields.keys() - {kind}:
-                    return fields[other], name
+                    if kind not in _DOUBTFUL_NAMES or _is_plain_secret(value[fields[other]], name):
+                        return fields[other], name
         return None
+
+    def _redact_table(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return a table, as databases answer with one, without the secrets of its columns."""
+        heads = next((value[name] for name in _TABLE_HEADS & value.keys() if value[name]), None)
+        if not isinstance(heads, list):
+            return value
+        names = [head.get("name") if isinstance(head, dict) else head for head in heads]
+        columns = {
+            at: name for at, name in enumerate(names) if isinstance(name, str) and self._names.judge(name)
+        }
+        rows = next((name for name in sorted(_TABLE_ROWS & value.keys())), None)
+        if not columns or rows is None or not isinstance(value[rows], list):
+            return value
+        return value | {rows: [self._redact_row(row, columns, len(names)) for row in value[rows]]}
+
+    def _redact_row(self, row: Any, columns: dict[int, str], width: int) -> Any:
+        if not isinstance(row, list) or len(row) != width:
+            return row
+        return [
+            self.redact(item, columns[at] if at in columns and _is_cell_secret(item) else "")
+            for at, item in enumerate(row)
+        ]
 
     def _redact_list(self, value: list[Any]) -> list[Any]:
         redacted = [self.redact(item) for item in value]
@@ -150,6 +178,15 @@ def _find_kind(name: str) -> str:
         if lowered.endswith(kind):
             return kind
     return lowered
+
+
+def _is_cell_secret(item: Any) -> bool:
+    return isinstance(item, str) and (looks_like_password(item) or looks_secret(item))
+
+
+def _is_plain_secret(item: Any, name: str) -> bool:
+    """Return whether a value looks like a password where its name may be a question or a kind of input."""
+    return isinstance(item, str) and "tok" not in name.lower() and looks_like_password(item)
 
 
 def _is_pair_value(item: str, strength: Strength) -> bool:

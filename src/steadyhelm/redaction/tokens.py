@@ -25,6 +25,7 @@ _MIN_TOKEN_CHARS: Final = 20
 _MIN_RANDOM_CHARS: Final = 32
 _MIN_PART_MIXING: Final = 0.22
 _MIN_DIGITS: Final = 5
+_MIN_DIFFERENT_CHARS: Final = 4
 _MIN_GATE_MIXING: Final = 0.15
 _RUNS_KEPT: Final = 2048
 _MAX_KEPT_CHARS: Final = 200
@@ -51,6 +52,11 @@ _ID_BEFORE: Final = re.compile(
     r"|(?:[nN]ext|[pP]age|[cC]ontinuation|[sS]ync)\w{0,16}[tT]oken)"
     r"[\"'\\]{0,4}[ \t]{0,2}[:=,-][ \t]{0,2}[\"'\\]{0,4}"
     r"|ssh-[a-z0-9-]{2,20} |[/?&.@~]|%2F|\w/)\Z"
+)
+_MAX_BLOCK_CHARS: Final = 8000
+_PUBLIC_BLOCK: Final = re.compile(
+    r"BEGIN (?:[A-Z0-9 ]{0,12}PUBLIC KEY(?: BLOCK)?|(?:TRUSTED |X509 )?CERTIFICATE(?: REQUEST)?"
+    r"|[A-Z]{3} SIGNATURE)\Z"
 )
 _SEEN_BEFORE: Final = 32
 _HEX_TOKEN_CHARS: Final = 32
@@ -171,6 +177,8 @@ def _has_random_part(token: str) -> bool:
     if sum(map(str.isdigit, token[_HEAD_CHARS:])) >= _MIN_DIGITS:
         return True
     for part in _PART.findall(token[_HEAD_CHARS:]):
+        if len(set(part)) < _MIN_DIFFERENT_CHARS:  # `xxxxxxxx` in place of the token
+            continue
         digits = sum(map(str.isdigit, part))
         if (
             len(part) > _LONGEST_WORD_CHARS
@@ -206,12 +214,20 @@ def _judge_run(text: str, start: int, run: str) -> Iterator[SecretSpan]:
     end = start + len(run)
     if not looks_random(run) or _ID_BEFORE.search(before) or _FILE_ENDING.match(text, end):
         return
+    if _is_in_public_block(text, start):
+        return
     if "/" in run and (len(run) != _SECRET_KEY_CHARS or _WORD_IN_PATH.search(run)):
         return
     prefix = re.split(r"[_-]", run, maxsplit=1)[0]
     if prefix.lower() in words_of("id prefixes"):
         return
     yield SecretSpan(start, end, "random text")
+
+
+def _is_in_public_block(text: str, start: int) -> bool:
+    """Return whether a place is inside a certificate, a public key or a signature between lines of dashes."""
+    dashes = text.rfind("-----", max(0, start - _MAX_BLOCK_CHARS), start)
+    return dashes > 0 and _PUBLIC_BLOCK.search(text[max(0, dashes - _SEEN_BEFORE) : dashes]) is not None
 
 
 class _Shapes(NamedTuple):

@@ -1,0 +1,55 @@
+"""Read the value that a sentence gives to the name of a secret: `the password for ann is hunter2`."""
+
+import re
+from typing import Final
+
+from steadyhelm.redaction.named_values import Name, is_secret_value
+from steadyhelm.redaction.quoting import BREAK, QUOTE, Value, read_value
+from steadyhelm.redaction.values import is_ordinary, looks_like_password
+
+_QUALIFIER: Final = (
+    r"(?:[ \t]{0,2}\([^()\r\n\\]{1,40}\)"
+    r"|[ \t]{1,3}(?:for|of|to|on|in|at|f\u00fcr|pour|para|di|de|do|da|dla)[ \t]{1,3}"
+    r"(?:the )?[\"']?[\w.@:/-]{1,60}[\"']?(?: \w{1,20})?"
+    r"|[ ]d(?:'|\u2019|\\{1,4}u2019)ordine|[ ](?:we|I|you|they)[ ]\w{1,12})"
+)
+_IS: Final = re.compile(
+    rf"{QUOTE}?(?:'s[ \t]{{1,3}}|{_QUALIFIER}[ \t]{{0,3}}[:=][ \t]{{1,3}}|{_QUALIFIER}?[ \t]{{1,3}}"
+    r"(?:(?:is|was|are|were|(?:will|might|may|should|must) be|(?:has|have|had) been|becomes|equals|remains"
+    r"|ist|lautet|war|est|sera|es|je|ser\u00e1|\u00e9|\u00e8|\\{1,4}u00e[89]|jest|\u00e4r|\\{1,4}u00e4r|er|now|set|changed|reset|updated|rotated"
+    r"|just|simply|still|currently|to|as)(?:[ \t]{1,3}|:[ \t]{0,3})){1,4})"
+)
+_IS_FINNIC: Final = re.compile(r"[ \t]{1,3}on[ \t]{1,3}")
+_FINNIC_NAMES: Final = frozenset({"salasana", "tunnussana", "parool"})
+"""Names in languages whose word for `is` is an ordinary word of others."""
+_WORDS_AND_COLON: Final = re.compile(
+    rf"(?![ ](?:manager|policy|hint|rule|hash|store|strength))(?:[ ][\w@.'-]{{1,40}}){{1,8}}"
+    rf":(?:[ ]|[ ]?(?:{BREAK}[ \t]{{0,8}}){{1,3}})"
+)
+"""What is between the two in `A temporary password is generated for ann@host: hunter2`."""
+
+
+def read_sentence(text: str, name: Name) -> Value | None:
+    """Return the value that a sentence says behind the name of a secret; none when it says none."""
+    if name.text.lower() in _FINNIC_NAMES and (match := _IS_FINNIC.match(text, name.end)):
+        return _read_said(text, name, match)
+    if "pass" not in name.text.lower():
+        return _read_said(text, name, _IS.match(text, name.end))
+    return _read_said(text, name, _IS.match(text, name.end)) or _read_said(
+        text, name, _WORDS_AND_COLON.match(text, name.end)
+    )
+
+
+def _read_said(text: str, name: Name, match: re.Match[str] | None) -> Value | None:
+    value = read_value(text, match.end()) if match else None
+    if not value:
+        return None
+    content = (
+        text[value.start : value.end].rstrip(".,;:!?)") if not value.quote else text[value.start : value.end]
+    )
+    is_said = (
+        looks_like_password(content)
+        or (value.quote and (" " not in content or "phrase" in name.text) and not is_ordinary(content))
+        or (content.isdigit() and is_secret_value(content, name.text, name.strength))
+    )
+    return Value(value.start, value.start + len(content), value.quote) if is_said else None
