@@ -17,19 +17,22 @@ _FENCE: Final = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\x(?:200[b-f]|20[26][0-9a-f]|feff|00ad)")
 _ADDRESSES: Final = re.compile(
     r"""
-    \b(?:ignore|disregard|forget|override)\s+(?:\w+\s+){0,3}(?:instructions?|rules?|question|prompt)\b
-    | \b(?:dear|note\ to|attention|to|hello|hey)\s+(?:the\s+)?(?:judge|grader|evaluator|reviewer|classifier)\b
-    | \b(?:you|judge|model|assistant)\s+(?:must|should|shall|have\ to|need\ to|will)\s+
-      (?:answer|reply|respond|return|say|label|judge|output)\b
-    | ["']?\blabel["']?\s*[:=]\s*["']?(?:no_progress|healthy|departs|serves|correction|no_correction|unsure)\b
-    | \b(?:ignorier|vergiss|vergesst|ignora|ignore[rz]|olvid|oubli|игнорир|забудь)\w{0,9}\s+(?:\w+\s+){0,4}
-      (?:anweisung|regel|instruc|regla|consigne|règle|инструкц|правил)
+    \b(?:
+      (?:ignore|disregard|forget|override)\s+(?:\w+\s+){0,3}(?:instructions?|rules?|question|prompt)\b
+      | (?:dear|note\ to|attention|to|hello|hey)\s+(?:the\s+)?(?:judge|grader|evaluator|reviewer|classifier)\b
+      | (?:you|judge|model|assistant)\s+(?:must|should|shall|have\ to|need\ to|will)\s+
+        (?:answer|reply|respond|return|say|label|judge|output)\b
+      | label["']?\s*[:=]\s*["']?(?:no_progress|healthy|departs|serves|correction|no_correction|unsure)\b
+      | (?:ignorier|vergiss|vergesst|ignora|ignore[rz]|olvid|oubli|игнорир|забудь)\w{0,9}\s+(?:\w+\s+){0,4}
+        (?:anweisung|regel|instruc|regla|consigne|règle|инструкц|правил)
+      | (?:answer|respond|reply|judge\s+(?:this|it))\s+(?:with|as|that)\s+
+        ["']?(?:no_progress|healthy|departs|serves|no_correction|correction)\b
+    )
     | (?:忽略|无视|無視|忘记)\w{0,12}(?:指令|指示|规则|說明|说明|命令)
-    | \b(?:answer|respond|reply|judge\s+(?:this|it))\s+(?:with|as|that)\s+
-      ["']?(?:no_progress|healthy|departs|serves|no_correction|correction)\b
     """,
-    re.IGNORECASE | re.VERBOSE,
+    re.VERBOSE,
 )
+"""What addresses a judge, in small letters."""
 
 
 def build_answer_schema(question: Question) -> dict[str, Any]:
@@ -116,5 +119,5 @@ def addresses_judge(question: Question) -> bool:
 
 
 def _fold(text: str) -> str:
-    """Return a text with wide letters as plain ones, and without what a block shows of invisible ones."""
-    return unicodedata.normalize("NFKC", _ESCAPED.sub("", text))
+    """Return a text in small letters, wide ones as plain ones, without the escapes of invisible ones."""
+    return unicodedata.normalize("NFKC", _ESCAPED.sub("", text)).lower()
