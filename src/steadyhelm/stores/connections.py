@@ -134,42 +134,48 @@ class SQLiteConnections(WriterTransactions[TrackedConnection]):
         connection.execute(statement)
 
     def _begin_nested(self) -> TrackedConnection:
-        """Begin a transaction inside that of this thread, and take the lock once more."""
         connection = self._get_writer()
         self._require_transaction(connection)
         connection.execute("SAVEPOINT s")
-        self._lock.acquire()
         return connection
 
-    def _begin(self) -> TrackedConnection:
-        """Begin a transaction as soon as no other process is in one, and take the lock.
+    def _iter_attempts(self) -> Iterator[bool]:
+        """Yield before each attempt to begin whether it is the last one.
 
         While it waits no lock is held and no call of SQLite is under way, so that the host can fork.
         """
         deadline, pause_s = time.monotonic() + self._timeout_s, _FIRST_PAUSE_S
         while True:
             _let_forks_pass()
-            lock = self._lock
-            lock.acquire()
-            try:
-                connection = self._get_writer()
-                connection.execute("BEGIN IMMEDIATE")
-            except BaseException as exc:
-                lock.release()
-                if not is_busy(exc) or time.monotonic() >= deadline:
-                    raise
-            else:
-                return connection
+            yield time.monotonic() >= deadline
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
+    def _begin(self, *, is_last: bool) -> TrackedConnection | None:
+        try:
+            connection = self._get_writer()
+            if connection.in_transaction:  # one whose end was interrupted
+                connection.execute("ROLLBACK")
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as exc:
+            if is_last or not is_busy(exc):
+                raise
+            return None
+        return connection
+
+    def _find_begun(self) -> TrackedConnection | None:
+        return self._writer if self._writer is not None and self._writer.in_transaction else None
+
     def _roll_back(self, connection: TrackedConnection, statement: str) -> None:
         self._on_rollback()
-        # A full disk makes SQLite roll back by itself.
-        if connection.in_transaction:
+        if not connection.in_transaction:  # a full disk makes SQLite roll back by itself
+            return
+        if self._depth <= 1:
             connection.execute(statement)
-            if self._depth > 1:
-                connection.execute("RELEASE s")
+            return
+        with contextlib.suppress(sqlite3.OperationalError):  # it was released when a signal came
+            connection.execute(statement)
+            connection.execute("RELEASE s")
 
     def _require_transaction(self, connection: sqlite3.Connection) -> None:
         if not connection.in_transaction:

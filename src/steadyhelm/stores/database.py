@@ -8,7 +8,7 @@ import contextlib
 import functools
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
@@ -212,40 +212,63 @@ class WriterTransactions(ABC, Generic[C]):
     @contextlib.contextmanager
     def transaction(self) -> Iterator[C]:
         """Yield the writing connection, and commit at the end or roll back. A nested one is a savepoint."""
+        # A signal handler may raise anywhere: only a `with` never leaves a lock taken.
         with self._translate_errors():
             if self._is_inside:
-                connection, commit, rollback = self._begin_nested(), "RELEASE s", "ROLLBACK TO s"
-            else:
-                connection, commit, rollback = self._begin(), "COMMIT", "ROLLBACK"
-            lock = self._lock
-            self._depth += 1
-            self._owner = threading.get_ident()
-            try:
-                yield connection
-                # After a fork inside, the transaction is the parent's to end.
-                if lock is self._lock:
-                    self._commit(connection, commit)
-            except BaseException:
-                if lock is self._lock:
-                    self._roll_back(connection, rollback)
-                raise
-            finally:
-                if lock is self._lock:
-                    self._depth -= 1
-                    self._owner = threading.get_ident() if self._depth else 0
-                    lock.release()
+                with self._lock:
+                    yield from self._hold(self._begin_nested, "RELEASE s", "ROLLBACK TO s")
+                return
+            for is_last in self._iter_attempts():
+                with self._lock:
+                    if (
+                        yield from self._hold(
+                            functools.partial(self._begin, is_last=is_last), "COMMIT", "ROLLBACK"
+                        )
+                    ):
+                        return
+
+    def _hold(self, begin: Callable[[], C | None], commit: str, rollback: str) -> Generator[C, None, bool]:
+        """Begin, yield the connection once and end the transaction; return whether it could begin."""
+        lock, depth, owner = self._lock, self._depth, self._owner
+        connection: C | None = None
+        try:
+            connection = begin()
+            if connection is None:
+                return False
+            self._depth, self._owner = depth + 1, threading.get_ident()
+            yield connection
+            # After a fork inside, the transaction is the parent's to end.
+            if lock is self._lock:
+                self._commit(connection, commit)
+        except BaseException:
+            begun = self._find_begun() if connection is None and not depth else connection
+            if lock is self._lock and begun is not None:
+                self._roll_back(begun, rollback)
+            raise
+        finally:
+            if lock is self._lock:
+                self._depth, self._owner = depth, owner
+        return True
 
     @abstractmethod
     def _translate_errors(self) -> AbstractContextManager[None]:
         """Return a context manager that raises errors of the database as StoreError."""
 
     @abstractmethod
-    def _begin(self) -> C:
-        """Begin a transaction, and take the lock."""
+    def _iter_attempts(self) -> Iterator[bool]:
+        """Yield before each attempt to begin whether it is the last one. No lock is held meanwhile."""
+
+    @abstractmethod
+    def _begin(self, *, is_last: bool) -> C | None:
+        """Begin a transaction; return None if another process is in one, unless this is the last attempt."""
 
     @abstractmethod
     def _begin_nested(self) -> C:
-        """Begin a transaction inside that of this thread, and take the lock once more."""
+        """Begin a transaction inside that of this thread."""
+
+    @abstractmethod
+    def _find_begun(self) -> C | None:
+        """Return the connection with a transaction that began, although its caller does not know of it."""
 
     @abstractmethod
     def _commit(self, connection: C, statement: str) -> None:

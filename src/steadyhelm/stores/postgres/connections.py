@@ -202,33 +202,33 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
     def _begin_nested(self) -> PostgresConnection:
         assert self._writer is not None
         self._writer.raw.execute("SAVEPOINT s")
-        self._lock.acquire()
         return self._writer
 
-    def _begin(self) -> PostgresConnection:
-        """Begin a transaction, on a new connection where the old one is lost, and take the lock."""
+    def _iter_attempts(self) -> Iterator[bool]:
+        """Yield once: the server itself waits for others."""
+        yield True
+
+    def _begin(self, *, is_last: bool) -> PostgresConnection:  # noqa: ARG002 - the contract
+        """Begin a transaction, on a new connection where the old one is lost."""
         if self._read_only:
             raise StoreError(f"The database {self.name} was opened for reading only; nothing can be written.")
-        lock = self._lock
-        lock.acquire()
-        try:
-            self._require_open()
-            if self._lacks_tables:
+        self._require_open()
+        if self._lacks_tables or self._find_begun() is not None:  # or one whose end was interrupted
+            self._drop_writer()
+        if self._writer is not None:
+            try:
+                self._writer.begin()
+            except psycopg.Error as exc:
+                if not is_lost(exc) and self._writer.is_usable():
+                    raise
                 self._drop_writer()
-            if self._writer is not None:
-                try:
-                    self._writer.begin()
-                except psycopg.Error as exc:
-                    if not is_lost(exc) and self._writer.is_usable():
-                        raise
-                    self._drop_writer()
-            if self._writer is None:
-                self._writer = self._begin_on_new_writer()
-            self._writer.changes_noted = 0
-        except BaseException:
-            lock.release()
-            raise
+        if self._writer is None:
+            self._writer = self._begin_on_new_writer()
+        self._writer.changes_noted = 0
         return self._writer
+
+    def _find_begun(self) -> PostgresConnection | None:
+        return self._writer if self._writer is not None and self._writer.in_transaction else None
 
     def _begin_on_new_writer(self) -> PostgresConnection:
         """Begin a transaction on a new connection; create the tables where the database was replaced."""
