@@ -273,6 +273,64 @@ class TestGenerators:
         events = stored(monitor, run.run_id)
         assert [{"text": "forty-two"}, [{"n": 1}, "x"]] == [event.output_data for event in events]
 
+    @pytest.mark.parametrize("leave", [close_early, drop, exit_by_throw])
+    def test_one_that_is_left_early_is_recorded(self, monitor, leave):
+        """
+        A generator that is closed or dropped before its end is recorded with what flowed, and marked.
+        """
+        with monitor.run() as run:
+            leave(monitor.tool(talk)([]), [])
+
+        (event,) = stored(monitor, run.run_id)
+        assert ({"text": "first"}, {"left_early": True}, None) == (
+            event.output_data,
+            event.metadata,
+            event.error,
+        )
+
+    def test_one_that_returns_when_it_is_closed_is_left_early(self, monitor):
+        """
+        A generator that returns when it is closed is marked as well; one that was read to its end is not.
+        """
+
+        @monitor.tool
+        def obedient():
+            with contextlib.suppress(GeneratorExit):
+                yield "part"
+
+        with monitor.run() as run:
+            generator = obedient()
+            next(generator)
+            generator.close()
+            list(obedient())
+
+        assert [{"left_early": True}, None] == [event.metadata for event in stored(monitor, run.run_id)]
+
+    def test_one_that_is_left_inside_another_run_belongs_to_its_own(self, monitor):
+        """
+        A generator is recorded in the run in which it began.
+        """
+        with monitor.run() as outer:
+            generator = monitor.tool(talk)([])
+            next(generator)
+            with monitor.run() as inner:
+                generator.close()
+
+        assert [1, 0] == [len(stored(monitor, run.run_id)) for run in (outer, inner)]
+
+    def test_one_that_outlives_its_run_is_recorded_with_it(self, monitor):
+        """
+        A generator that is open when its run ends is recorded then, once, and starts no other run.
+        """
+        with monitor.run() as run:
+            generator = monitor.tool(talk)([])
+            next(generator)
+        generator.close()
+
+        (event,) = stored(monitor, run.run_id)
+        assert ({"text": "first"}, {"left_early": True}) == (event.output_data, event.metadata)
+        assert [run.run_id] == [it.run_id for it in monitor.store.list_runs()]
+
 
 class TestAsyncGenerators:
     def both(self, monitor, scene):
@@ -280,6 +338,13 @@ class TestAsyncGenerators:
         return [
             asyncio.run(self.play(monitor, scene, make)) for make in (talk_async, monitor.tool(talk_async))
         ]
+
+    @staticmethod
+    def list_recorded(monitor):
+        """Return the result and the metadata of every event, of all runs."""
+        assert monitor.flush(60).complete
+        events = [it for run_id in monitor.store.get_run_ids("guest") for it in stored(monitor, run_id)]
+        return [(event.output_data, event.metadata) for event in events]
 
     @staticmethod
     async def play(monitor, scene, make):
@@ -318,6 +383,7 @@ class TestAsyncGenerators:
 
         assert plain == watched
         assert ["begun", "cleaned up", "closed"] == watched[1]
+        assert [({"text": "first"}, {"left_early": True})] == self.list_recorded(monitor)
 
     def test_thrown_out(self, monitor):
         """
@@ -352,6 +418,7 @@ class TestAsyncGenerators:
         gc.collect()
 
         assert plain == watched
+        assert [({"text": "first"}, {"left_early": True})] == self.list_recorded(monitor)
 
     def test_cancelled(self, monitor):
         """

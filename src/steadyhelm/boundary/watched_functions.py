@@ -27,6 +27,9 @@ GUIDANCE_HEADING: Final = "[Guidance from Steadyhelm, not part of the result abo
 MAX_APPENDED_CHARS: Final = 2_000
 """The most that is added to a tool's result."""
 
+LEFT_EARLY: Final = "left_early"
+"""In the metadata of an event: its generator was closed or dropped before its end."""
+
 _CHARACTERS_PER_TOKEN: Final = 4
 _USAGE_NAMES: Final = ("usage", "usage_metadata", "token_usage")
 _COUNT_NAMES: Final = ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens")
@@ -116,7 +119,7 @@ def _wrap_coroutine(recorder: "_FunctionRecorder", function: Callable[..., Any])
 
 def _wrap_generator(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        began_s, parts = recorder.begin(), StreamedParts()
+        stream, is_left = recorder.begin_stream(args, kwargs), False
         try:
             generator = function(*args, **kwargs)
             # What is passed on is taken out of a list: nothing refers to it while the generator waits, and no
@@ -128,16 +131,17 @@ def _wrap_generator(recorder: "_FunctionRecorder", function: Callable[..., Any])
                 except StopIteration as end:
                     result = end.value
                     break
-                sent = None
-                parts.add(part[0])
+                sent, is_left = None, False
+                stream.parts.add(part[0])
                 try:
                     sent = yield part.pop()
                 except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
+                    is_left = type(exc) is GeneratorExit
                     thrown.append(exc)
         except BaseException as exc:
-            recorder.record(args, kwargs, parts.join(), exc, began_s)
+            stream.end(exc, is_left=type(exc) is GeneratorExit)
             raise
-        recorder.record(args, kwargs, parts.join(), None, began_s)
+        stream.end(None, is_left=is_left)
         return result
 
     return wrapper
@@ -145,7 +149,7 @@ def _wrap_generator(recorder: "_FunctionRecorder", function: Callable[..., Any])
 
 def _wrap_async_generator(recorder: "_FunctionRecorder", function: Callable[..., Any]) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        began_s, parts = recorder.begin(), StreamedParts()
+        stream, is_left = recorder.begin_stream(args, kwargs), False
         try:
             generator = function(*args, **kwargs)
             steps, part = [_begin_unseen(generator)], list[Any]()
@@ -154,18 +158,20 @@ def _wrap_async_generator(recorder: "_FunctionRecorder", function: Callable[...,
                     part.append(await steps.pop())
                 except StopAsyncIteration:
                     break
-                parts.add(part[0])
+                is_left = False
+                stream.parts.add(part[0])
                 try:
                     sent = yield part.pop()
                 except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
+                    is_left = type(exc) is GeneratorExit
                     steps.append(generator.athrow(exc))
                 else:
                     steps.append(generator.asend(sent))
                     del sent
         except BaseException as exc:
-            recorder.record(args, kwargs, parts.join(), exc, began_s)
+            stream.end(exc, is_left=type(exc) is GeneratorExit)
             raise
-        recorder.record(args, kwargs, parts.join(), None, began_s)
+        stream.end(None, is_left=is_left)
 
     return wrapper
 
@@ -182,6 +188,37 @@ def _begin_unseen(generator: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
         return generator.__anext__()
     finally:
         sys.set_asyncgen_hooks(*hooks)
+
+
+class _Stream:
+    """Records one generator, once: when it ends or is left, at the latest when the run ends it began in."""
+
+    def __init__(
+        self,
+        recorder: "_FunctionRecorder",
+        monitor: Monitor,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        began_s: float,
+    ) -> None:
+        self.parts = StreamedParts()
+        self._recorder = recorder
+        self._args, self._kwargs, self._began_s = args, kwargs, began_s
+        self._open = monitor.open_streams
+        self._run_id = monitor.current_run
+        self._number = self._open.add(self._run_id, self._record_left)
+
+    def end(self, error: BaseException | None, *, is_left: bool) -> None:
+        """Record the end of the generator, unless its run has ended before it; raises to stop."""
+        if not self._open.remove(self._run_id, self._number):
+            return
+        if is_left:
+            self._record_left()
+        else:
+            self._recorder.record(self._args, self._kwargs, self.parts.join(), error, self._began_s)
+
+    def _record_left(self) -> None:
+        self._recorder.record_left(self._args, self._kwargs, self.parts.join(), self._began_s, self._run_id)
 
 
 class _FunctionRecorder:
@@ -222,6 +259,20 @@ class _FunctionRecorder:
         """Record a call that has ended; raises to stop, unless the function itself has failed."""
         self._record(args, kwargs, result, error, began_s, find_verdicts(self._monitor))
 
+    def begin_stream(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "_Stream":
+        """Return what records a generator that begins; raises a stop that had to wait."""
+        return _Stream(self, self._monitor, args, kwargs, self.begin())
+
+    def record_left(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, began_s: float, run_id: str | None
+    ) -> None:
+        """Record a generator that was left before its end, with what it yielded until then. Never raises."""
+        event = self._describe(args, kwargs, result, began_s)
+        decision = self._monitor.record_event(**event, run_id=run_id, metadata={LEFT_EARLY: True}, can=CAN)
+        stop = make_stop(decision, self._monitor, run_id or "")
+        if stop is not None:
+            self._monitor.stop_before_next(stop)  # closing a generator raises nothing
+
     def record_result(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, began_s: float
     ) -> Any:
@@ -243,23 +294,28 @@ class _FunctionRecorder:
         began_s: float,
         can: frozenset[Verdict],
     ) -> None:
-        if is_a(error, (RunStopped, GeneratorExit)):
+        if is_a(error, RunStopped):
             return
         decision = self._monitor.record_event(
-            self._action_type,
-            self._name,
-            input_data=self._name_arguments(args, kwargs),
-            output_data={"text": result} if is_a(result, str) else result,
-            token_count=count_tokens(result) if self._action_type == LLM_REQUEST else 0,
-            duration_ms=(time.perf_counter() - began_s) * 1000,
-            error=error,
-            can=can,
+            **self._describe(args, kwargs, result, began_s), error=error, can=can
         )
         stop = make_stop(decision, self._monitor, self._monitor.current_run or "")
         if stop is not None and error is not None:
             self._monitor.stop_before_next(stop)  # the function's own error passes first
         elif stop is not None:
             raise stop
+
+    def _describe(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, began_s: float
+    ) -> dict[str, Any]:
+        return {
+            "action_type": self._action_type,
+            "action_name": self._name,
+            "input_data": self._name_arguments(args, kwargs),
+            "output_data": {"text": result} if is_a(result, str) else result,
+            "token_count": count_tokens(result) if self._action_type == LLM_REQUEST else 0,
+            "duration_ms": (time.perf_counter() - began_s) * 1000,
+        }
 
     def _name_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         named = {str(place): value for place, value in enumerate(args)} | kwargs

@@ -16,6 +16,7 @@ from steadyhelm.declarations import ToolDeclaration
 from steadyhelm.engine.dispatch import FlushResult
 from steadyhelm.engine.listeners import Callback, HookCallback, IncidentCallback
 from steadyhelm.engine.live_runs import Run
+from steadyhelm.engine.open_streams import OpenStreams
 from steadyhelm.engine.run_control import RunControl
 from steadyhelm.engine.run_reports import RunReports
 from steadyhelm.errors import RunStopped
@@ -41,6 +42,7 @@ class Monitor(RunReports):
         self._knowledge = control.knowledge
         self._services = control.services
         self._checkpoints = control.checkpoints
+        self.open_streams = OpenStreams()
         call_after_fork(self)
         control.load_knowledge()
 
@@ -88,6 +90,7 @@ class Monitor(RunReports):
     def end_run(self, run_id: str | None = None, *, outcome: str = "") -> None:
         """End a run, by default the current one: it is judged as a whole, and its baseline learns from it."""
         if not self.disabled:
+            self.open_streams.record_left(self.current_run if run_id is None else run_id)
             self._control.end_run(run_id, outcome=outcome)
 
     def run(self, goal: str | None = None, **options: Any) -> Run:
