@@ -155,3 +155,39 @@ monitor.close(60)
     children = {f"child-{number}": 10 for number in range(5)}
     assert [b"0"] * 5 == said.split()
     assert ({"before": 5, "meanwhile": 5, **children}, 0) == (account.runs, account.lost)
+
+
+@pytest.mark.sqlite
+def test_a_child_that_exits_never_closes_what_its_parent_has_open(database):
+    """
+    A connection of the parent is not even closed when the child's interpreter ends, and the parent goes on.
+    """
+    source = """
+import os, sys
+from fault_tools import make_monitor, record_run
+from steadyhelm.stores.tracked_connections import inherited
+
+class Witness:
+    def __del__(self, write=os.write):
+        write(1, b"closed ")
+
+monitor = make_monitor(sys.argv[1])
+record_run(monitor, 5, "before")
+assert monitor.flush(60).complete
+with monitor.store.transaction():
+    child = os.fork()
+    if child == 0:
+        (connection,) = inherited
+        connection.witness = Witness()
+        del connection
+        sys.exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+record_run(monitor, 5, "after")
+monitor.close(60)
+"""
+    with start_process(source, database, env=with_tools()) as process:
+        said = process.stdout.read()
+
+    account = Account(database)
+    assert b"0" == said.strip()
+    assert ({"before": 5, "after": 5}, 0, []) == (account.runs, account.lost, account.faults)

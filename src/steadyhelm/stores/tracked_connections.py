@@ -7,6 +7,7 @@ SQLite would release locks and rewrite shared memory that are not the child's, a
 a thread of the parent held at the fork. Python drops what other threads had as soon as a child is forked.
 """
 
+import contextlib
 import itertools
 import os
 import sqlite3
@@ -25,6 +26,15 @@ _numbers: Final = itertools.count(1)
 
 inherited: Final[list[sqlite3.Connection]] = []
 """Connections of the parent: they stay here, since one that is collected would be closed."""
+
+
+def _keep_for_ever(connection: sqlite3.Connection) -> None:
+    """Keep a connection of the parent also when the interpreter ends, which collects what modules hold."""
+    inherited.append(connection)
+    with contextlib.suppress(ImportError, AttributeError):  # another interpreter than CPython may lack it
+        import ctypes  # noqa: PLC0415 - few processes fork while the file is in use
+
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 class TrackedConnection(sqlite3.Connection):
@@ -52,13 +62,13 @@ class TrackedConnection(sqlite3.Connection):
             super().close()
             _open.pop(id(self), None)
         else:
-            inherited.append(self)
+            _keep_for_ever(self)
 
     def __del__(self) -> None:
         if self._process == os.getpid():
             _open.pop(id(self), None)
         else:
-            inherited.append(self)
+            _keep_for_ever(self)
 
 
 def identify(path: Path) -> FileIdentity | None:
