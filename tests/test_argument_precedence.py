@@ -9,7 +9,7 @@ from steadyhelm import Budget, DriftMonitor, SettingsError, Severity
 from steadyhelm.components import make_detector_factory
 from steadyhelm.settings import home
 
-NOT_A_SETTING = {"agent_id", "sinks", "config", "make_detectors", "clock"}
+NOT_A_SETTING = {"agent_id", "sinks", "config", "make_detectors", "clock", "unknown"}
 """Parameters that neither the environment nor a file can set."""
 
 
@@ -159,6 +159,24 @@ class TestSettingsByName:
         """
         with pytest.raises(SettingsError, match=re.escape(words)):
             build(settings=given)
+
+    @pytest.mark.parametrize(
+        ("given", "words"),
+        [
+            (
+                {"goal": "book a flight"},
+                "takes no goal: a goal belongs to a run. Write monitor.run(goal=...)",
+            ),
+            ({"moode": "guide"}, "takes no moode. Did you mean mode?"),
+            ({"xyzzy": 1}, "takes no xyzzy. Other settings go into settings={...}"),
+        ],
+    )
+    def test_an_argument_that_there_is_none_of_is_refused(self, build, given, words):
+        """
+        An argument that belongs elsewhere, a misspelt and an unknown one are errors that say what to write.
+        """
+        with pytest.raises(SettingsError, match=re.escape(words)):
+            build(**given)
 
     def test_a_budget_is_a_budget(self, build):
         """

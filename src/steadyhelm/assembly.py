@@ -1,12 +1,14 @@
 """Build `DriftMonitor`, the class that users start with, from the settings."""
 
 import atexit
+import difflib
 import functools
+import inspect
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from msgspec import UNSET, UnsetType
 
@@ -126,7 +128,9 @@ class DriftMonitor(Monitor):
         config: str | Path | None = None,
         make_detectors: Callable[[], Sequence[Detector]] | None = None,
         clock: Callable[[], float] = time.time,
+        **unknown: Never,
     ) -> None:
+        _refuse(unknown)
         if not agent_id or not isinstance(agent_id, str):
             raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
         named = {
@@ -330,6 +334,23 @@ def _list_limits(budget: Budget | None) -> dict[str, Any]:
     if not isinstance(budget, Budget):
         raise SettingsError(f"budget must be a Budget, such as Budget(steps=50), got {budget!r}.")
     return {**budget.to_limits(), **budget.to_daily_limits()}
+
+
+def _refuse(unknown: Mapping[str, Any]) -> None:
+    """Raise SettingsError for an argument that there is none of, with what to write instead."""
+    if "goal" in unknown:
+        raise SettingsError(
+            "DriftMonitor takes no goal: a goal belongs to a run. Write monitor.run(goal=...), "
+            "monitor.start_run(goal=...) or steadyhelm.install(goal=...); what the agent is for "
+            "in all of its runs is goal_description=..."
+        )
+    for name in unknown:
+        known = [it for it in inspect.signature(DriftMonitor).parameters if it != "unknown"]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = (
+            f"Did you mean {near[0]}?" if near else "Other settings go into settings={...}, by their names."
+        )
+        raise SettingsError(f"DriftMonitor takes no {name}. {hint}")
 
 
 def _merge_detector_options(

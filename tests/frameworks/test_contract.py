@@ -101,6 +101,13 @@ def told_of(stage, scene):
     return played, getattr(stage, "stories", {}).get(scene, expected)
 
 
+def has_circle(error, above=()):
+    """Return whether an exception is one of its own causes or contexts."""
+    if error is None or error in above:
+        return error is not None
+    return any(has_circle(it, (*above, error)) for it in (error.__cause__, error.__context__))
+
+
 class TestSeen:
     def test_every_step_is_seen_once(self, stage, how, told, monitors):
         """
@@ -289,6 +296,7 @@ class TestSteered:
         played = stage.play(Scene(turns=lookups(30)), monitor, how)
 
         assert RunStopped is type(played.error)
+        assert not has_circle(played.error)
         run = runs_of(monitor)[0]
         assert (run.run_id, "stopped") == (played.error.run_id, run.outcome)
         # Where calls cannot be refused they are made, until the answers to them have been ignored.
