@@ -81,7 +81,7 @@ def test_the_session_is_a_run_like_any_other(place):
     The session is in the store under its id, with its goal, its calls, its tokens and what was noticed.
     """
     place.install("guide")
-    model, result = place.work(times(4, place.read))
+    model, result = place.work(times(4, place.bash))
     (run,) = place.runs()
     assert (result["session_id"], "claude-code", GOAL, "ended") == (
         *(run["run_id"], run["agent_id"], run["goal"], run["state"]),
@@ -90,7 +90,7 @@ def test_the_session_is_a_run_like_any_other(place):
     assert (4, requests * TOKENS, 1) == (run["tool_calls"], run["tokens"], run["incidents"])
     shown = place.steadyhelm("show", result["session_id"])
     assert "remind, verdict guide" in shown
-    assert "Read called 4 times in a row" in place.steadyhelm("alerts", "--json")
+    assert "Bash called 4 times in a row" in place.steadyhelm("alerts", "--json")
 
 
 def test_a_denial_reaches_the_model_and_a_stop_ends_the_run(place):
@@ -100,7 +100,7 @@ def test_a_denial_reaches_the_model_and_a_stop_ends_the_run(place):
     place.install("enforce")
     model, result = place.work(times(20, place.bash))
     made = place.made()
-    denied = [it for it in model.texts() if "hook error" in it]
+    denied = [it for it in model.texts() if "This call was not run." in it]
     assert 4 == made
     assert "this call would make it: Bash called 5 times in a row" in denied[0]
     assert ("hook_stopped", False) == (result["terminal_reason"], result["is_error"])
@@ -198,8 +198,8 @@ def test_hooks_of_a_project(place):
     """
     place.install("guide", "--project")
     assert not place.settings_file.exists()
-    model, _ = place.work(times(4, place.read))
-    assert "Read called 3 times" in model.texts()[3]
+    model, _ = place.work(times(4, place.bash))
+    assert "Bash called 3 times" in model.texts()[3]
 
 
 def test_hooks_beside_those_of_others(place):
@@ -209,12 +209,12 @@ def test_hooks_beside_those_of_others(place):
     settings = place.settings_file
     settings.parent.mkdir()
     command = {"type": "command", "command": "cat > /dev/null; echo ours >> hook_ran"}
-    before = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": [command]}]}})
+    before = json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [command]}]}})
     settings.write_text(before)
     place.install("guide")
-    model, _ = place.work(times(4, place.read))
+    model, _ = place.work(times(4, place.bash))
     assert 4 == len((place.project / "hook_ran").read_text().splitlines())
-    assert "Read called 3 times" in model.texts()[3]
+    assert "Bash called 3 times" in model.texts()[3]
     place.uninstall()
     assert before == settings.read_text()
 

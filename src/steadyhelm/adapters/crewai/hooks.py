@@ -232,7 +232,11 @@ def _start_task(context: WorkContext, task: Any, _event: Any) -> None:
 
 def _start_agent(context: WorkContext, agent: Any, event: Any) -> None:
     """Start the run of an agent, unless it works on the task that has begun."""
-    if not context.is_run_of(event.task):
+    if context.is_run_of(event.task):
+        # An agent begins anew while the failure of its model is handled, which 1.15.16 does not report.
+        if (error := sys.exception()) is not None:
+            context.settle(error)
+    else:
         task = str(getattr(event.task, "description", ""))
         context.start_child(task, read_name(agent), agent, event.task)
 
