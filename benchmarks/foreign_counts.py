@@ -9,6 +9,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from contextvars import ContextVar
 from typing import Any
 
 from steadyhelm.boundary.patches import Method, Patches
@@ -17,6 +18,8 @@ from steadyhelm.sink import Record, RecordedEvent, Sink
 MODEL, TOOL = "model", "tool"
 Calls = Counter[tuple[str, str]]
 """How often each kind of call was made, with the tool's name; models have none."""
+
+_is_inside_run: ContextVar[bool] = ContextVar("is_inside_run", default=False)
 
 Read = Callable[[tuple[Any, ...], dict[str, Any]], tuple[str, str] | None]
 """Tells from the arguments what a call counts as; None for one that does not count."""
@@ -71,7 +74,10 @@ class MadeCalls:
     def _count_openai_agents(self) -> None:
         from agents import tool as tools  # noqa: PLC0415 - in its environment only
         from agents.models.interface import Model  # noqa: PLC0415
+        from agents.run import AgentRunner  # noqa: PLC0415
 
+        for name in ("run", "run_sync", "run_streamed"):
+            self._patches.replace_method(AgentRunner, name, _mark_run)
         self._count_subclasses(Model, ("get_response", "stream_response"), _is_model_call)
         function = tools._invoke_function_tool_with_metadata  # noqa: SLF001 - every call passes it
         self._patches.replace_function(function, self._make_counter(_read_agents_tool))
@@ -180,8 +186,29 @@ def _read_langchain_tool(args: tuple[Any, ...], _options: dict[str, Any]) -> tup
     return TOOL, str(args[0].name)
 
 
-def _read_agents_tool(_args: tuple[Any, ...], options: dict[str, Any]) -> tuple[str, str]:
-    return TOOL, str(options["function_tool"].name)
+def _mark_run(original: Method) -> Method:
+    """Let the code of a run, and the tasks that it starts, be known as inside of it."""
+
+    def run(*args: Any, **options: Any) -> Any:
+        token = _is_inside_run.set(True)
+        try:
+            return original(*args, **options)
+        finally:
+            _is_inside_run.reset(token)
+
+    async def run_async(*args: Any, **options: Any) -> Any:
+        token = _is_inside_run.set(True)
+        try:
+            return await original(*args, **options)
+        finally:
+            _is_inside_run.reset(token)
+
+    return run_async if inspect.iscoroutinefunction(original) else run
+
+
+def _read_agents_tool(_args: tuple[Any, ...], options: dict[str, Any]) -> tuple[str, str] | None:
+    # Many tests call the inner functions that call a tool, without any run.
+    return (TOOL, str(options["function_tool"].name)) if _is_inside_run.get() else None
 
 
 def _read_strands_tool(args: tuple[Any, ...], _options: dict[str, Any]) -> tuple[str, str]:

@@ -556,7 +556,8 @@ class TestTools:
         assert ["user_message", "llm_request", "tool_call", "llm_request"] == kinds
         assert {} == monitor.status()["losses"]
 
-    def test_a_call_that_a_guardrail_of_the_hosts_refuses(self, monitors):
+    @pytest.mark.parametrize("max_turns", [1, 50], ids=["the run fails then", "the run goes on"])
+    def test_a_call_that_a_guardrail_of_the_hosts_refuses(self, monitors, max_turns):
         """
         No hook tells of a call that the host's own guardrail refused: the conversation does.
         """
@@ -571,10 +572,53 @@ class TestTools:
             return "called"
 
         monitor = monitors()
-        ran(monitor.wrap(Runner), agent_with(turn(call("guarded")), tools=[guarded]))
+        ran(monitor.wrap(Runner), agent_with(turn(call("guarded")), tools=[guarded]), max_turns=max_turns)
 
-        assert ["user: find it", "model: ", "guarded() failed", "model: done"] == story(monitor)
+        assert ["user: find it", "model: ", "guarded() failed"] == story(monitor)[:3]
         assert ["Not called. not today"] == failures(monitor)
+
+    def test_a_guardrail_of_a_tool_that_ends_the_run(self, monitors):
+        """
+        It names no tool, and speaks of the only call there is; where there are several nobody knows.
+        """
+
+        @tool_input_guardrail
+        def never(data):
+            return ToolGuardrailFunctionOutput.raise_exception()
+
+        @function_tool(tool_input_guardrails=[never])
+        def guarded(what: str) -> str:
+            """Never called."""
+            return what
+
+        stories = []
+        for calls in ([call("guarded", what="a")], [call("guarded", f"c{n}", what=n) for n in "ab"]):
+            monitor = monitors()
+            ran(monitor.wrap(Runner), agent_with(turn(*calls), tools=[guarded]))
+            stories.append(story(monitor)[2].partition(":")[0])
+
+        assert ["guarded(what=a) failed", "agent_error"] == stories
+
+    @pytest.mark.parametrize("how", WAYS)
+    def test_a_call_that_was_not_made_when_the_run_failed(self, monitors, how):
+        """
+        An error that names no tool is that of the run, and not of a call that was never started.
+        """
+
+        async def ask_nobody(*_):
+            raise UserError("nobody is there to ask")
+
+        @function_tool(needs_approval=ask_nobody)
+        def gated() -> str:
+            """Never called."""
+            return "called"
+
+        monitor = monitors()
+        ran(monitor.wrap(Runner), agent_with(turn(call("gated")), tools=[gated]), how=how)
+
+        assert ["user: find it", "model: ", "agent_error: UserError: nobody is there to ask"] == story(
+            monitor
+        )
 
     def test_a_tool_of_the_models_provider(self, monitors):
         """

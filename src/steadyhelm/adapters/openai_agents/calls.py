@@ -9,7 +9,15 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from agents import Agent, AgentsException, FunctionTool, Handoff, UserError
+from agents import (
+    Agent,
+    AgentsException,
+    FunctionTool,
+    Handoff,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
+    UserError,
+)
 from agents.items import ToolApprovalItem
 from agents.tool import default_tool_error_function, default_tool_timeout_error_message
 from agents.tracing import get_current_span
@@ -17,7 +25,7 @@ from agents.tracing import get_current_span
 from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.openai_agents.translate import (
     SDKCall,
-    find_calls_in_error,
+    is_named_in,
     read_unannounced_call,
     simplify,
 )
@@ -25,6 +33,7 @@ from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.host_objects import is_a
 
 _ORIGINAL: Final = "_steadyhelm_original"
+_TOOL_TRIPWIRES: Final = (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
 _FAILED: Final = default_tool_error_function(None, Exception())
 """The beginning of the text by which the SDK tells the model of a failure: before 0.23 its only report."""
 
@@ -140,9 +149,20 @@ class SDKCalls:
         if not is_a(error, AgentsException):
             return
         cause = (error.__cause__ if is_a(error, UserError) else None) or error
-        for call in find_calls_in_error(str(error), list(self._open.values())):
+        for call in self._find_failed_calls(error):
             del self._open[call.call_id]
             self._record(call, None, cause)
+
+    def _find_failed_calls(self, error: BaseException) -> list[SDKCall]:
+        """Return the calls that an error is about: those whose tool it names, or the only one there is.
+
+        An error that names none may have nothing to do with a call that was not started.
+        """
+        calls = list(self._open.values())
+        named = [it for it in calls if is_named_in(str(error), it)]
+        if named or len(calls) != 1:
+            return named
+        return calls if calls[0].call_id in self._started or is_a(error, _TOOL_TRIPWIRES) else []
 
     def end_run(self) -> None:
         """Settle the calls that are still open: only those that were started have been made."""

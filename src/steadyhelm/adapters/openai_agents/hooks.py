@@ -82,8 +82,9 @@ class SteadyhelmRunHooks(RunHooks):
 
     def settle(self, result: Any, error: BaseException | None) -> list[str]:
         """Settle the calls of a finished run. Returns the ids of those that wait for approval."""
+        ended = result if error is None else getattr(error, "run_data", None)
+        self.calls.settle(find_results(item.raw_item for item in getattr(ended, "new_items", ())))
         if error is None:
-            self.calls.settle(find_results(item.raw_item for item in getattr(result, "new_items", ())))
             waiting = [str(item.call_id) for item in getattr(result, "interruptions", ())]
             if waiting:
                 return waiting

@@ -69,10 +69,9 @@ def read_unannounced_call(context: Any) -> SDKCall:
     )
 
 
-def find_calls_in_error(message: str, calls: list[SDKCall]) -> list[SDKCall]:
-    """Return the calls an error is about: those whose tool it names, or the only one there is."""
-    named = [it for it in calls if re.search(rf"\b{re.escape(it.name)}\b", message)]
-    return named or (calls if len(calls) == 1 else [])
+def is_named_in(message: str, call: SDKCall) -> bool:
+    """Return whether the message of an error names the tool of this call."""
+    return re.search(rf"\b{re.escape(call.name)}\b", message) is not None
 
 
 def read_text(output: Iterable[Any]) -> str:
