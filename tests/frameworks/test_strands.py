@@ -58,6 +58,20 @@ class Overflowing(ScriptedModel):
             yield event
 
 
+class Endless(ScriptedModel):
+    """Never replies."""
+
+    def __init__(self, turns, requests):
+        super().__init__(turns, requests)
+        self.is_called = asyncio.Event()
+
+    async def stream(self, messages, *args, **kwargs):
+        async for event in super().stream(messages, *args, **kwargs):
+            self.is_called.set()
+            await asyncio.Event().wait()
+            yield event
+
+
 class Cached(ScriptedModel):
     """Counts what came from a cache apart."""
 
@@ -218,6 +232,23 @@ class TestHooks:
 
 
 class TestSteps:
+    def test_a_model_call_that_is_cancelled_is_recorded(self, monitors):
+        """
+        No hook of Strands reports the end of a model call whose task is cancelled: the run's end does.
+        """
+
+        async def leave(agent):
+            task = asyncio.create_task(agent.invoke_async("go"))
+            await agent.model.is_called.wait()
+            task.cancel()
+            await task
+
+        monitor = monitors()
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(leave(monitor.wrap(agent_of([], model=Endless))))
+
+        assert ["user: go", "model failed"] == story(monitor)
+
     def test_a_name_no_tool_can_have_is_seen(self, monitors):
         """
         Strands answers such a call without any hook for it; it is a failed call all the same.

@@ -158,6 +158,8 @@ class SteadyhelmHooks:
             return
         # Hooks do not receive the exception of a failed invocation, but they run while it propagates.
         error = sys.exc_info()[1] if result is None else None
+        if live.run.is_asking:
+            live.run.after_model(key=_MODEL_CALL, error=error)  # it was cancelled, which no hook reports
         left = live.run.finish(error)
         if left is not None and left is not error:
             self._graphs.record_stop(event.agent, left)
