@@ -35,7 +35,7 @@ from pydantic_ai.tools import (
     ToolDefinition,
     ToolDenied,
 )
-from pydantic_ai.toolsets import ExternalToolset
+from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 from script import GOAL, Ask, ModelBroke, Played, Scene, Turn
 from stages.pydantic_ai import ScriptedModel, loop_of_its_own, the_agent
 from versions import needs
@@ -387,6 +387,29 @@ class TestFailures:
         with pytest.raises(ModelBroke):
             run(monitor.wrap(agent))
         assert "ModelBroke: stuck" == events_of(monitor, runs_of(monitor)[0].run_id)[-1].error
+
+    def test_a_tool_that_is_added_during_the_run_is_known(self, monitors):
+        """
+        Its first call is recorded once, with its result, and not as that of an unknown tool.
+        """
+        monitor = monitors()
+        agent = scripted(turn(("add_tool", {})), turn(("added", {})))
+        added = FunctionToolset()
+        added.add_function(lambda: "here", name="added")
+
+        @agent.toolset
+        def more(ctx: RunContext[None]):
+            return added if len(ctx.messages) > 1 else None
+
+        @agent.tool_plain
+        def add_tool() -> str:
+            """Make another tool known."""
+            return "added"
+
+        run(monitor.wrap(agent))
+
+        made = [it for it in story(monitor) if it.startswith("add")]
+        assert ["add_tool() -> added", "added() -> here"] == made
 
     def test_an_unknown_tool_asked_for_too_often_is_still_seen(self, monitors):
         """

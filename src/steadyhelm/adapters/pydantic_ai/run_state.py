@@ -66,8 +66,10 @@ class PydanticRunState:
             for call, answer in response.native_tool_calls:
                 run.record_call(call.tool_call_id, call.tool_name, call.args_as_dict(), answer.content)
             tools = ctx.tool_manager
+            # Tools that were added since the step before are only in the request.
+            offered = {it.name for it in request.model_request_parameters.function_tools} | self.output_tools
             for call in response.tool_calls if tools is not None else ():
-                if tools.get_tool_def(call.tool_name) is None:
+                if call.tool_name not in offered and tools.get_tool_def(call.tool_name) is None:
                     self.record_unmade_call(call, f"There is no tool named {call.tool_name!r}.")
 
     def record_cut_reply(self, error: BaseException | None = None) -> None:
