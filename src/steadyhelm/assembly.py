@@ -1,9 +1,7 @@
 """Build `DriftMonitor`, the class that users start with, from the settings."""
 
 import atexit
-import difflib
 import functools
-import inspect
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from steadyhelm.adapters.frameworks import choose_adapter, describe_bypass
 from steadyhelm.adapters.generic import GenericAdapter
+from steadyhelm.arguments import load_settings, merge_detector_options, read_path, read_sinks, refuse_unknown
 from steadyhelm.boundary.entry_points import WatchedObject
 from steadyhelm.boundary.watched_functions import find_name, watch_function
 from steadyhelm.budgets.limits import Budget
@@ -29,18 +28,19 @@ from steadyhelm.components import (
     try_make_price,
     try_open_store,
 )
-from steadyhelm.declarations import ToolDeclaration, parse_declarations
+from steadyhelm.declarations import ToolDeclaration, parse_declarations, read_ignored
 from steadyhelm.detector import Detector
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch, FlushResult
 from steadyhelm.engine.health import Health
+from steadyhelm.engine.listeners import require_function
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.run_control import RunControl
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.host_objects import is_a
 from steadyhelm.redaction import Redactor
-from steadyhelm.settings import Settings, load
+from steadyhelm.settings import Settings
 from steadyhelm.sink import Sink
 from steadyhelm.sinks.incident_log import IncidentLog
 from steadyhelm.sinks.store import StoreSink
@@ -130,9 +130,14 @@ class DriftMonitor(Monitor):
         clock: Callable[[], float] = time.time,
         **unknown: Never,
     ) -> None:
-        _refuse(unknown)
+        refuse_unknown(unknown, DriftMonitor)
         if not agent_id or not isinstance(agent_id, str):
             raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
+        require_function("clock", clock)
+        if make_detectors is not None:
+            require_function("make_detectors", make_detectors)
+        if goal_description and not isinstance(goal_description, str):
+            raise SettingsError(f"goal_description must be a text, got {goal_description!r}.")
         named = {
             "mode": mode,
             "durability": durability,
@@ -145,21 +150,23 @@ class DriftMonitor(Monitor):
             "alerts.webhook": alert_webhook,
             "guidance.remind_every": remind_every,
             "judge": judge if isinstance(judge, str) else None,
-            "db": str(db_path) if db_path is not None else None,
+            "db": read_path("db_path", db_path),
         }
         limits = {
             "absolute_token_limit": absolute_token_limit,
             "absolute_duration_limit_ms": absolute_duration_limit_ms,
         }
-        options = _merge_detector_options(
-            detectors or {},
+        options = merge_detector_options(
+            {} if detectors is None else detectors,
             action_loop={"max_repeats": loop_max_repeats, "window": loop_window},
             goal_drift={"similarity_threshold": similarity_threshold, "goal": goal_description},
             resource_spike={**limits, "spike_multiplier": spike_multiplier},
         )
-        loaded = _load_settings(settings, named, budget, options, config)
+        loaded = load_settings(settings, named, budget, options, config)
         own_judge = None if isinstance(judge, str) else judge
-        self._assemble(agent_id, loaded, goal_description or "", sinks, make_detectors, own_judge, clock)
+        self._assemble(
+            agent_id, loaded, goal_description or "", read_sinks(sinks), make_detectors, own_judge, clock
+        )
 
     def _assemble(
         self,
@@ -232,6 +239,8 @@ class DriftMonitor(Monitor):
                     f"This agent is watched already: give {', '.join(options)} the first time."
                 )
             return agent
+        if options.get("ask") is not None:
+            require_function("ask", options["ask"])
         if instead := describe_bypass(agent):
             raise SettingsError(f"wrap() got a {type(agent).__name__}. {instead}")
         inside = agent.__dict__.get("_agent", agent) if is_a(agent, WatchedObject) else agent
@@ -264,7 +273,7 @@ class DriftMonitor(Monitor):
                 self.tool, name=name, kind=kind, ignore=ignore, append_guidance=append_guidance
             )
         if kind or ignore:
-            declaration = ToolDeclaration(kind=kind, ignore=tuple(ignore))
+            declaration = ToolDeclaration(kind=kind, ignore=read_ignored("ignore", ignore))
             self.declare(name or find_name(function), declaration)
         return watch_function(
             self, function, action_type=TOOL_CALL, name=name, append_guidance=append_guidance
@@ -294,74 +303,6 @@ class DriftMonitor(Monitor):
     def _make_store_sink(self, settings: Settings, store: Store) -> StoreSink:
         wake = self._alert_worker.wake if self._alert_worker is not None else None
         return make_store_sink(settings, store, on_baseline=self.use_baseline, on_alert=wake)
-
-
-def _load_settings(
-    given: Mapping[str, Any] | None,
-    named: dict[str, Any],
-    budget: Budget | None,
-    detectors: dict[str, dict[str, Any]],
-    config: str | Path | None,
-) -> Settings:
-    """Return the settings; an argument of its own wins over the same setting in `given`."""
-    limits = {f"budget.{name}": limit for name, limit in _list_limits(budget).items()}
-    arguments = _check_settings(given) | _drop_none(named) | limits | {"detectors": detectors}
-    return load(arguments, path=Path(config) if config is not None else None).settings
-
-
-def _drop_none(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that were given, where None is no value but stands for "not given"."""
-    return {name: value for name, value in _drop_unset(arguments).items() if value is not None}
-
-
-def _drop_unset(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that were given, also those that equal a default."""
-    return {name: value for name, value in arguments.items() if value is not UNSET}
-
-
-def _check_settings(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the settings that were given by name; raises SettingsError for detectors, which are not one."""
-    if given is not None and not isinstance(given, Mapping):
-        raise SettingsError(f"settings must be a table of settings by name, got {given!r}.")
-    if given is not None and "detectors" in given:
-        raise SettingsError("Give the options of detectors as the argument detectors, not in settings.")
-    return dict(given or {})
-
-
-def _list_limits(budget: Budget | None) -> dict[str, Any]:
-    if budget is None:
-        return {}
-    if not isinstance(budget, Budget):
-        raise SettingsError(f"budget must be a Budget, such as Budget(steps=50), got {budget!r}.")
-    return {**budget.to_limits(), **budget.to_daily_limits()}
-
-
-def _refuse(unknown: Mapping[str, Any]) -> None:
-    """Raise SettingsError for an argument that there is none of, with what to write instead."""
-    if "goal" in unknown:
-        raise SettingsError(
-            "DriftMonitor takes no goal: a goal belongs to a run. Write monitor.run(goal=...), "
-            "monitor.start_run(goal=...) or steadyhelm.install(goal=...); what the agent is for "
-            "in all of its runs is goal_description=..."
-        )
-    for name in unknown:
-        known = [it for it in inspect.signature(DriftMonitor).parameters if it != "unknown"]
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = (
-            f"Did you mean {near[0]}?" if near else "Other settings go into settings={...}, by their names."
-        )
-        raise SettingsError(f"DriftMonitor takes no {name}. {hint}")
-
-
-def _merge_detector_options(
-    given: dict[str, dict[str, Any]], **arguments: dict[str, Any]
-) -> dict[str, dict[str, Any]]:
-    """Return the options by detector; an argument of its own wins over the same option in `detectors`."""
-    options = {name: dict(values) for name, values in given.items()}
-    for name, values in arguments.items():
-        if said := _drop_unset(values):
-            options[name] = {**options.get(name, {}), **said}
-    return options
 
 
 def _make_dispatch(settings: Settings, sinks: Sequence[Sink], health: Health) -> Dispatch:

@@ -114,14 +114,14 @@ def _prepare_detector(name: str, settings: Settings, health: Health | None) -> C
         return None
     kind = registry.load(registry.DETECTORS, name)
     _check_options(name, kind, options)
-    options = complete_options(kind, options)
+    given, options = options, complete_options(kind, options)
     if "embedder" in inspect.signature(kind).parameters:
         options["embedder"] = _try_make_embedder(settings, health)
     make = functools.partial(kind, **options)
     try:
         make()
     except TypeError as exc:
-        raise SettingsError(f"detectors.{name} has a value of the wrong type: {exc}.") from exc
+        raise SettingsError(f"detectors.{name} has a value of the wrong type in {given}: {exc}.") from exc
     return make
 
 

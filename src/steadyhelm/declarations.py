@@ -1,6 +1,6 @@
 """What a user declares about a tool: its kind, and the arguments to ignore."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -80,10 +80,19 @@ def parse_declarations(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Too
         unknown = sorted(set(options) - {"kind", "ignore"})
         if unknown:
             raise SettingsError(f"tools.{name}.{unknown[0]} is not a setting. Allowed: kind, ignore.")
-        kind, ignore = options.get("kind", ""), options.get("ignore", ())
+        kind, ignore = (
+            options.get("kind", ""),
+            read_ignored(f"tools.{name}.ignore", options.get("ignore", ())),
+        )
         if kind not in ("", *TOOL_KINDS):
             raise SettingsError(f"tools.{name}.kind must be one of {', '.join(TOOL_KINDS)}, got {kind!r}.")
-        if not isinstance(ignore, (list, tuple)) or not all(isinstance(field, str) for field in ignore):
-            raise SettingsError(f"tools.{name}.ignore must be a list of argument names, got {ignore!r}.")
-        known[name] = ToolDeclaration(kind=kind, ignore=tuple(ignore))
+        known[name] = ToolDeclaration(kind=kind, ignore=ignore)
     return known
+
+
+def read_ignored(setting: str, names: Any) -> tuple[str, ...]:
+    """Return the arguments to ignore; raises SettingsError, which names the setting, for anything else."""
+    is_list = isinstance(names, Collection) and not isinstance(names, (str, bytes, Mapping))
+    if not is_list or not all(isinstance(name, str) for name in names):
+        raise SettingsError(f"{setting} must be a list of argument names, got {names!r}.")
+    return tuple(names)

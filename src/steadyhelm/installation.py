@@ -312,8 +312,9 @@ def _is_imported(module: str) -> bool:
 def _choose_frameworks(names: Iterable[str] | None) -> Sequence[Framework]:
     if names is None:
         return FRAMEWORKS
-    if isinstance(names, str):
-        raise SettingsError(f'frameworks must be a list of names, such as ["{names}"].')
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        example = names if isinstance(names, str) else FRAMEWORKS[0].name
+        raise SettingsError(f'frameworks must be a list of names, such as ["{example}"], got {names!r}.')
     known = {it.name: it for it in FRAMEWORKS}
     chosen = []
     for name in names:

@@ -25,6 +25,10 @@ from steadyhelm.stores.locations import DatabaseLocation
 FILE_NAME: Final = "steadyhelm.toml"
 _DETECTORS: Final = "detectors"
 _TOOLS: Final = "tools"
+_TABLE_EXAMPLES: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    _DETECTORS: {"goal_drift": {"enabled": False}},
+    _TOOLS: {"get_status": {"kind": "poll"}},
+}
 
 
 def home() -> Path:
@@ -153,7 +157,7 @@ def load(
             values[setting.name] = _check_value(setting, value)
             origins[setting.name] = "argument"
     for group, table in tables.items():
-        for name, options in _read_tables(group, (arguments or {}).get(group) or {}, "the arguments").items():
+        for name, options in read_tables(group, (arguments or {}).get(group) or {}).items():
             table.setdefault(name, {}).update(options)
             origins.update({f"{group}.{name}.{option}": "argument" for option in options})
     fields = {_BY_NAME[name].attribute: value for name, value in values.items()}
@@ -186,7 +190,7 @@ def _read_file(
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
         raise SettingsError(f"The settings file {path} cannot be read: {exc}.") from exc
     for group, table in tables.items():
-        for name, options in _read_tables(group, content.pop(group, {}), str(path)).items():
+        for name, options in read_tables(group, content.pop(group, {}), str(path)).items():
             table[name] = options
             origins.update({f"{group}.{name}.{option}": f"file {path}" for option in options})
     for name, value in _flatten(content):
@@ -195,19 +199,21 @@ def _read_file(
         origins[setting.name] = f"file {path}"
 
 
-def _read_tables(group: str, content: Any, where: str) -> dict[str, dict[str, Any]]:
+def read_tables(group: str, content: Any, where: str = "the arguments") -> dict[str, dict[str, Any]]:
     """Return the options by detector or tool. Raises SettingsError when they are not tables."""
-    if not isinstance(content, dict):
-        one = group.removesuffix("s")
-        raise SettingsError(f"{group} in {where} must hold a table per {one}, got {content!r}.")
+    if not isinstance(content, Mapping) or not all(isinstance(name, str) for name in content):
+        raise SettingsError(
+            f"{group} in {where} must hold options by the name of a {group.removesuffix('s')}, "
+            f"such as {_TABLE_EXAMPLES[group]}, got {content!r}."
+        )
     for name, options in content.items():
-        if not isinstance(options, dict):
-            example = {"enabled": False} if group == _DETECTORS else {"kind": "poll"}
+        if not isinstance(options, Mapping):
+            example = next(iter(_TABLE_EXAMPLES[group].values()))
             raise SettingsError(
                 f"{group}.{name} in {where} must be a table of its options, "
                 f"such as {example}, got {options!r}."
             )
-    return content
+    return {name: dict(options) for name, options in content.items()}
 
 
 def _flatten(content: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -36,16 +36,19 @@ class Listeners:
 
     def add(self, callback: Callback, least: Severity) -> None:
         """Call this with every finding of at least that severity."""
+        require_function("The on_drift callback", callback)
         self._findings.append((callback, least))
 
     def add_hook(self, hook: Hook, callback: HookCallback) -> None:
         """Call this with the decision that asks for the hook."""
         if hook not in HOOKS:
             raise SettingsError(f"There is no hook {hook!r}. Hooks: {', '.join(HOOKS)}.")
+        require_function(f"The {hook} callback", callback)
         self._hooks.append((hook, callback))
 
     def add_for_decisions(self, callback: HookCallback) -> None:
         """Call this with every decision that calls for more than going on."""
+        require_function("The on_decision callback", callback)
         self._decisions.append(callback)
 
     @property
@@ -55,6 +58,7 @@ class Listeners:
 
     def add_for_incidents(self, callback: IncidentCallback) -> None:
         """Call this with every incident that opens, gets worse or closes."""
+        require_function("The on_incident callback", callback)
         self._incidents.append(callback)
 
     def notify(self, decision: Decision) -> None:
@@ -100,3 +104,9 @@ class Listeners:
             self._health.swallow(what, exc)
         finally:
             self._calling.now = False
+
+
+def require_function(name: str, value: object) -> None:
+    """Raise SettingsError when an argument that is called later cannot be called."""
+    if not callable(value):
+        raise SettingsError(f"{name} must be a function, got {value!r}.")

@@ -19,7 +19,7 @@ from steadyhelm.engine.live_runs import Run
 from steadyhelm.engine.open_streams import OpenStreams
 from steadyhelm.engine.run_control import RunControl
 from steadyhelm.engine.run_reports import RunReports
-from steadyhelm.errors import RunStopped
+from steadyhelm.errors import RunStopped, SettingsError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.forks import call_after_fork
@@ -195,7 +195,7 @@ class Monitor(RunReports):
 
         It runs on the agent's own thread: keep it short. What it raises is counted, and the agent continues.
         """
-        self._services.listeners.add(callback, Severity(min_severity))
+        self._services.listeners.add(callback, _read_severity(min_severity))
         return callback
 
     def on_decision(self, callback: HookCallback) -> HookCallback:
@@ -232,7 +232,7 @@ class Monitor(RunReports):
         after they were stored, or after a `flush`. `get_findings` returns every finding.
         """
         since = self._services.clock() - hours * 3600
-        return self._knowledge.list_incidents(since=since, severity=Severity(min_severity), limit=limit)
+        return self._knowledge.list_incidents(since=since, severity=_read_severity(min_severity), limit=limit)
 
     def get_findings(
         self, hours: float = 24, limit: int = 100, *, min_severity: str = "LOW"
@@ -246,7 +246,7 @@ class Monitor(RunReports):
         self.flush()
         since = self._services.clock() - hours * 3600
         return self.store.get_drift_events(
-            self.agent_id, severity=Severity(min_severity), since=since, limit=limit
+            self.agent_id, severity=_read_severity(min_severity), since=since, limit=limit
         )
 
     def get_baseline(self, *, version: str | None = None, task_type: str = "") -> BaselineStats:
@@ -297,6 +297,11 @@ class Monitor(RunReports):
 
     def declare(self, tool: str, declaration: ToolDeclaration) -> None:
         """Declare what is known about a tool, for runs that start from now on."""
+        if not isinstance(declaration, ToolDeclaration):
+            raise SettingsError(
+                f'A declaration must be a ToolDeclaration, such as ToolDeclaration(kind="poll"), '
+                f"got {declaration!r}."
+            )
         self._control.sessions.tools[tool] = declaration
 
     def use_baseline(self, baseline: BaselineStats) -> None:
@@ -306,3 +311,11 @@ class Monitor(RunReports):
     def after_fork(self) -> None:
         """Start afresh in a child process: a new queue and writer, and every live run a run of its own."""
         self._control.after_fork()
+
+
+def _read_severity(name: str) -> Severity:
+    """Return the severity of that name; raises SettingsError when there is none."""
+    try:
+        return Severity(name)
+    except ValueError:
+        raise SettingsError(f"min_severity must be one of {', '.join(Severity)}, got {name!r}.") from None
