@@ -19,28 +19,17 @@ from steadyhelm.recordings.run_entries import (
     limit_size,
     read_name,
 )
+from steadyhelm.recordings.unfinished_step import UnfinishedStep, wrap_text
 
 GOAL_LIMIT: Final = 2000
 _MAX_CALLS_SEARCHED: Final = 64
 
 
-class _PendingStep(Struct, kw_only=True):
-    """An event that is being built; `issued_at` is when its call was made."""
+class _PendingStep(UnfinishedStep, kw_only=True):
+    """A step that was not released yet; `issued_at` is when its call was made."""
 
-    index: int
-    action_type: str
-    action_name: str
-    timestamp: float = 0.0
-    started_seq: int | None = None
-    tokens: int = 0
-    input_data: Any = None
-    output_data: Any = None
-    error: str | None = None
-    duration_ms: float = 0.0
-    call_id: str | None = None
     issued_at: float | None = None
     is_released: bool = False
-    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 class _ReplyState(Struct, kw_only=True):
@@ -166,7 +155,7 @@ class RunBuilder:
             metadata["continued"] = True
         self._reply.has_text = True
         step = self._add_reply_step(LLM_REQUEST, self._reply.model, t, metadata)
-        step.output_data = _wrap_text(self._limit_field(text, "text"))
+        step.output_data = wrap_text(self._limit_field(text, "text"))
         step.error = error
         step.duration_ms = duration_ms
         self._observe(step)
@@ -206,7 +195,7 @@ class RunBuilder:
             self.notes.remark(f"event {index} is a result without an open call; kept as a change of state")
             step = _PendingStep(index=index, action_type=STATE_TRANSITION, action_name=name or "tool_result")
             step.call_id = call_id or None
-        step.output_data = _wrap_text(self._limit_field(words, "result"))
+        step.output_data = wrap_text(self._limit_field(words, "result"))
         step.error = _error_text(error, words)
         step.metadata.update(metadata)
         if t is not None and step.issued_at is not None:
@@ -231,7 +220,7 @@ class RunBuilder:
     ) -> None:
         """Add a change that is neither a call, a reply nor a user message."""
         step = self._new_step(STATE_TRANSITION, name, t, metadata)
-        step.output_data = _wrap_text(self._limit_field(words, "text"))
+        step.output_data = wrap_text(self._limit_field(words, "text"))
         step.error = error
         self._observe(step)
 
@@ -241,7 +230,7 @@ class RunBuilder:
         steps, self._ready = self._ready[:until], self._ready[until:]
         if self._held_from is not None:
             self._held_from = 0
-        events = [self._build_event(seq, step) for seq, step in enumerate(steps, self._released)]
+        events = [self._release(seq, step) for seq, step in enumerate(steps, self._released)]
         self._released += len(events)
         return events
 
@@ -321,30 +310,10 @@ class RunBuilder:
             return value
         return limit_size(value, f"event {self.entries - 1}: {what}", self.notes)
 
-    def _build_event(self, seq: int, step: _PendingStep) -> TraceEvent:
+    def _release(self, seq: int, step: _PendingStep) -> TraceEvent:
         step.is_released = True
-        return TraceEvent(
-            agent_id=self.agent_id,
-            run_id=self.run_id,
-            action_type=step.action_type,
-            action_name=step.action_name,
-            timestamp=step.timestamp,
-            event_id=str(step.index),
-            token_count=step.tokens,
-            input_data=step.input_data,
-            output_data=step.output_data,
-            duration_ms=step.duration_ms,
-            metadata=step.metadata or None,
-            seq=seq,
-            started_seq=seq if step.started_seq is None else step.started_seq,
-            call_id=step.call_id,
-            parent_run_id=self.parent_run_id,
-            error=step.error,
-        )
-
-
-def _wrap_text(words: Any) -> Any:
-    return {"text": words} if isinstance(words, str) else words
+        step.parent_run_id = self.parent_run_id
+        return step.to_event(self.agent_id, self.run_id, seq)
 
 
 def _error_text(error: bool | str | None, words: Any) -> str | None:

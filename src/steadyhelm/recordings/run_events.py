@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any, Final
 
-from msgspec import Struct, field
+from msgspec import field
 
 from steadyhelm.events import (
     LLM_REQUEST,
@@ -14,6 +14,7 @@ from steadyhelm.events import (
     TraceEvent,
 )
 from steadyhelm.recordings.run_entries import EPOCH_FROM, NAME_LIMIT, Notes, RunEntry, cut_middle
+from steadyhelm.recordings.unfinished_step import UnfinishedStep, wrap_text
 
 _ACTION_TYPES: Final = {
     "tool_call": TOOL_CALL,
@@ -36,25 +37,11 @@ def join_entries(entries: list[RunEntry], run: RunInfo, notes: Notes) -> list[Tr
     return _EntryJoiner(entries, run, notes).build_events()
 
 
-class _JoinedStep(Struct, kw_only=True):
-    """An event that is being built: begun by one entry, perhaps completed by a later one."""
+class _JoinedStep(UnfinishedStep, kw_only=True):
+    """A step that may be open, and may come in chunks."""
 
-    index: int
-    action_type: str
-    action_name: str
-    started_seq: int
-    input_data: Any = None
-    output_data: Any = None
-    error: str | None = None
-    tokens: int = 0
-    duration_ms: float = 0.0
-    cost_usd: float | None = None
-    call_id: str | None = None
-    parent_run_id: str | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
     chunks: list[str] = field(default_factory=list)
     is_open: bool = True
-    timestamp: float = 0.0
 
     def add_entry(self, entry: RunEntry) -> None:
         """Add the cost and metadata of an entry to the step it belongs to."""
@@ -133,7 +120,8 @@ class _EntryJoiner:
             else:
                 self._add_plain(entry)
         self._close_calls(_ANY)
-        return [self._build_event(seq, step) for seq, step in enumerate(self._seen)]
+        run = self._run
+        return [step.to_event(run.agent_id, run.run_id, seq) for seq, step in enumerate(self._seen)]
 
     def _begin_step(self, entry: RunEntry) -> _JoinedStep:
         step = _JoinedStep(
@@ -161,7 +149,7 @@ class _EntryJoiner:
         if not ended:
             self._open.add(step, entry.call_id, awaited=entry.index in self._find_awaited)
             return
-        step.output_data = _wrap_text(entry.words)
+        step.output_data = wrap_text(entry.words)
         step.error = _error_text(entry)
         self._observe(step, entry)
 
@@ -187,7 +175,7 @@ class _EntryJoiner:
             call = self._begin_step(entry)
         else:
             call.add_entry(entry)
-        call.output_data = _wrap_text(entry.words)
+        call.output_data = wrap_text(entry.words)
         call.error = _error_text(entry)
         self._observe(call, entry)
         return call
@@ -224,36 +212,15 @@ class _EntryJoiner:
             self._close_calls(_NOT_AWAITED)
         step = self._begin_step(entry)
         if entry.kind == "user_message":
-            step.input_data = _wrap_text(entry.words)
+            step.input_data = wrap_text(entry.words)
         else:
-            step.output_data = _wrap_text(entry.words)
+            step.output_data = wrap_text(entry.words)
         step.error = _error_text(entry)
         self._observe(step, entry)
 
     def _close_calls(self, key: _Key) -> None:
         while (step := self._open.pop_oldest([key])) is not None:
             self._observe(step, None)
-
-    def _build_event(self, seq: int, step: _JoinedStep) -> TraceEvent:
-        return TraceEvent(
-            agent_id=self._run.agent_id,
-            run_id=self._run.run_id,
-            action_type=step.action_type,
-            action_name=step.action_name,
-            timestamp=step.timestamp,
-            event_id=str(step.index),
-            token_count=step.tokens,
-            input_data=step.input_data,
-            output_data=step.output_data,
-            duration_ms=step.duration_ms,
-            metadata=step.metadata or None,
-            seq=seq,
-            started_seq=step.started_seq,
-            call_id=step.call_id,
-            parent_run_id=step.parent_run_id,
-            error=step.error,
-            cost_usd=step.cost_usd,
-        )
 
 
 def _find_awaited(entries: list[RunEntry]) -> set[int]:
@@ -279,17 +246,13 @@ def _is_same_call(error: RunEntry, result: RunEntry, step: _JoinedStep) -> bool:
     return error.name in (result.name, step.action_name)
 
 
-def _wrap_text(words: Any) -> Any:
-    return {"text": words} if isinstance(words, str) else words
-
-
 def _error_text(entry: RunEntry, otherwise: Any = None) -> str | None:
     """Return why a step failed, in words; None when it did not."""
     if isinstance(entry.error, str):
         return entry.error
     if not entry.error and entry.kind != "error":
         return None
-    for words in (_wrap_text(entry.words), otherwise):
+    for words in (wrap_text(entry.words), otherwise):
         text = words.get("text") if isinstance(words, dict) else None
         if isinstance(text, str) and text.strip():
             return text

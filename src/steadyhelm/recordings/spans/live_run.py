@@ -20,6 +20,7 @@ from steadyhelm.recordings.spans.steps import (
     get_name,
     get_session,
 )
+from steadyhelm.recordings.unfinished_step import wrap_text
 
 _MAX_OPEN_CALLS: Final = 256
 _MAX_CALLS: Final = 1024
@@ -115,7 +116,7 @@ class LiveSpanRun:
             step.name,
             timestamp=_end_time(span),
             input_data=step.args,
-            output_data=_wrap_text(step.result),
+            output_data=wrap_text(step.result),
             duration_ms=_duration_ms(span),
             metadata={"span_id": span.span_id},
             started_seq=started_seq,
@@ -175,7 +176,7 @@ class LiveSpanRun:
         if call.args is None:
             self._note_missing_content(span)
         args = get_arguments(call, str(self._steps))
-        data = {"input_data": args, "output_data": _wrap_text(result), "error": error}
+        data = {"input_data": args, "output_data": wrap_text(result), "error": error}
         self._record(TOOL_CALL, str(call.name or "tool"), timestamp=at, call_id=call.call_id, **data)
 
     def _record(self, action_type: str, name: str, **fields: Any) -> None:
@@ -192,10 +193,6 @@ def _note_once(known: set[str], trace_id: str) -> bool:
         known.clear()
     known.add(trace_id)
     return True
-
-
-def _wrap_text(words: Any) -> Any:
-    return {"text": words} if isinstance(words, str) else words
 
 
 def _end_time(span: Span) -> float | None:
