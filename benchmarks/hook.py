@@ -12,7 +12,7 @@ from benchmarks.measures import Measure, from_repeats, not_measured
 from benchmarks.processes import ROOT, environment
 
 from steadyhelm.hooks.resident import stop_resident
-from steadyhelm.hooks.settings_entries import get_status_line_command, hook_command
+from steadyhelm.hooks.settings_entries import build_hook_command, get_status_line_command
 
 NAME = "hook"
 BAR = 2.5
@@ -32,7 +32,10 @@ def run(*, quick: bool) -> list[Measure]:
 
 
 def _measure_all(home: dict[str, str], repeats: int) -> list[Measure]:
-    hook, line = shlex.split(hook_command("claude-code", "guide")), shlex.split(get_status_line_command())
+    hook, line = (
+        shlex.split(build_hook_command("claude-code", "guide")),
+        shlex.split(get_status_line_command()),
+    )
     alone = {**home, "STEADYHELM_HOOK_HOST": "0"}
     if _once(hook, _event(0), home) is None:
         return [not_measured(NAME, "hook process", "it ended with an error")]

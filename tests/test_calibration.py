@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.calibration import calibrate, frequent_sequences
+from steadyhelm.calibration import calibrate, find_frequent_sequences
 from steadyhelm.embedders.idf import BUCKETS, count_words, mark_words
 from steadyhelm.events import RunSummary
 
@@ -196,26 +196,26 @@ class TestSequences:
         """
         A run's sequences of two to four actions, the most frequent first, the shorter before the longer.
         """
-        assert [["a", "b"], ["b", "a"], ["a", "b", "a"]] == frequent_sequences("ababa")[:3]
+        assert [["a", "b"], ["b", "a"], ["a", "b", "a"]] == find_frequent_sequences("ababa")[:3]
 
     def test_lengths_are_two_to_four(self):
         """
         No sequence is shorter than two or longer than four.
         """
-        assert {2, 3, 4} == {len(sequence) for sequence in frequent_sequences("abcdefg")}
+        assert {2, 3, 4} == {len(sequence) for sequence in find_frequent_sequences("abcdefg")}
 
     def test_a_single_action_is_no_sequence(self):
         """
         One action alone, or none, has no sequences.
         """
-        assert [] == frequent_sequences(["a"]) == frequent_sequences([])
+        assert [] == find_frequent_sequences(["a"]) == find_frequent_sequences([])
 
     @given(st.lists(st.sampled_from("abcdefgh"), max_size=60))
     def test_a_run_keeps_at_most_twenty(self, names):
         """
         A run keeps at most twenty sequences, each of which occurred in it.
         """
-        kept = frequent_sequences(names)
+        kept = find_frequent_sequences(names)
 
         assert 20 >= len(kept)
         assert all(
@@ -227,8 +227,8 @@ class TestSequences:
         """
         The baseline keeps the five sequences that most runs share, the longer first.
         """
-        usual = run(sequences=frequent_sequences(["read", "edit", "test", "commit"]))
-        odd = run(sequences=frequent_sequences(["dance", "sing"]))
+        usual = run(sequences=find_frequent_sequences(["read", "edit", "test", "commit"]))
+        odd = run(sequences=find_frequent_sequences(["dance", "sing"]))
         common = learnt(usual, usual, odd).common_sequences
 
         assert 5 == len(common)

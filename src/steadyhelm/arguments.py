@@ -8,12 +8,24 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from steadyhelm.budgets.limits import Budget
+from steadyhelm.engine.listeners import require_function
 from steadyhelm.errors import SettingsError
 from steadyhelm.settings import Settings, load, read_tables
 from steadyhelm.sink import Sink
 
 _SINK_NAMES: Final = ("name", "write", "flush", "close")
 """What a sink has, whether or not it is a subclass of Sink."""
+
+
+def check_arguments(agent_id: object, goal: object, make_detectors: object, clock: object) -> None:
+    """Raise SettingsError for an argument that is no setting and has the wrong type."""
+    if not agent_id or not isinstance(agent_id, str):
+        raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
+    if goal and not isinstance(goal, str):
+        raise SettingsError(f"goal_description must be a text, got {goal!r}.")
+    if make_detectors is not None:
+        require_function("make_detectors", make_detectors)
+    require_function("clock", clock)
 
 
 def load_settings(

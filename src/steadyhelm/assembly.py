@@ -12,7 +12,14 @@ from msgspec import UNSET, UnsetType
 
 from steadyhelm.adapters.frameworks import choose_adapter, describe_bypass
 from steadyhelm.adapters.generic import GenericAdapter
-from steadyhelm.arguments import load_settings, merge_detector_options, read_path, read_sinks, refuse_unknown
+from steadyhelm.arguments import (
+    check_arguments,
+    load_settings,
+    merge_detector_options,
+    read_path,
+    read_sinks,
+    refuse_unknown,
+)
 from steadyhelm.boundary.entry_points import WatchedObject
 from steadyhelm.boundary.watched_functions import find_name, watch_function
 from steadyhelm.budgets.limits import Budget
@@ -131,13 +138,7 @@ class DriftMonitor(Monitor):
         **unknown: Never,
     ) -> None:
         refuse_unknown(unknown, DriftMonitor)
-        if not agent_id or not isinstance(agent_id, str):
-            raise SettingsError(f"agent_id must be a text that names the agent, got {agent_id!r}.")
-        require_function("clock", clock)
-        if make_detectors is not None:
-            require_function("make_detectors", make_detectors)
-        if goal_description and not isinstance(goal_description, str):
-            raise SettingsError(f"goal_description must be a text, got {goal_description!r}.")
+        check_arguments(agent_id, goal_description, make_detectors, clock)
         named = {
             "mode": mode,
             "durability": durability,

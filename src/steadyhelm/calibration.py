@@ -27,7 +27,7 @@ _MAX_ACTIONS: Final = 64
 _SMOOTHING: Final = 0.5
 _MAX_FLAGGED_SHARE: Final = 0.05
 _WAIT_WEIGHT: Final = 0.1
-_MAX_WAITS: Final = 32
+_MAX_WAITED_TOOLS: Final = 32
 _MAX_ASIDE_TOOLS: Final = 32
 
 Transitions = Mapping[str, Mapping[str, int]]
@@ -39,10 +39,10 @@ def calibrate(baseline: BaselineStats, run: RunSummary, recent: Sequence[RunSumm
 
     A frozen baseline is returned unchanged, and so is any baseline after a run with an incident.
     """
-    return learn_run(baseline, run, RecentRuns(recent))
+    return learn_run(baseline, run, CleanRuns(recent))
 
 
-class RecentRuns:
+class CleanRuns:
     """Clean runs, and what they have in common, computed once however many runs are learnt from."""
 
     def __init__(self, runs: Sequence[RunSummary]) -> None:
@@ -56,12 +56,12 @@ class RecentRuns:
         durations = [summary.duration_ms for summary in self.runs]
         return {
             "mean_tokens_per_run": fmean(tokens),
-            "std_tokens_per_run": _deviation(tokens),
+            "std_tokens_per_run": _compute_deviation(tokens),
             "mean_tools_per_run": fmean(tools),
-            "std_tools_per_run": _deviation(tools),
+            "std_tools_per_run": _compute_deviation(tools),
             "mean_duration_ms": fmean(durations),
-            "std_duration_ms": _deviation(durations),
-            "common_sequences": _most_common_sequences(summary.sequences for summary in self.runs),
+            "std_duration_ms": _compute_deviation(durations),
+            "common_sequences": _find_common_sequences(summary.sequences for summary in self.runs),
             "spreads": {
                 "tokens": _spread(tokens),
                 "tools": _spread(tools),
@@ -70,7 +70,7 @@ class RecentRuns:
         }
 
 
-def learn_run(baseline: BaselineStats, run: RunSummary, recent: RecentRuns) -> BaselineStats:
+def learn_run(baseline: BaselineStats, run: RunSummary, recent: CleanRuns) -> BaselineStats:
     """Return the baseline after one more clean run, like `calibrate`; `recent` may be used for several."""
     if baseline.is_frozen or run.had_incident:
         return baseline
@@ -83,7 +83,7 @@ def learn_run(baseline: BaselineStats, run: RunSummary, recent: RecentRuns) -> B
         calibration_runs=run_count,
         is_calibrated=run_count >= baseline.required_runs,
         mean_goal_similarity=fmean(similarities) if similarities else 0.0,
-        std_goal_similarity=_deviation(similarities) if similarities else 0.0,
+        std_goal_similarity=_compute_deviation(similarities) if similarities else 0.0,
         embedder=run.embedder or baseline.embedder,
         similarities=similarities,
         goal_peaks=_merge_peak(baseline, run),
@@ -131,7 +131,7 @@ def _merge_waits(known: Mapping[str, float], waits: Mapping[str, float]) -> dict
     for tool, waited_s in waits.items():
         before = merged.pop(tool, 0.0)
         merged[tool] = max(waited_s, before + _WAIT_WEIGHT * (waited_s - before))
-    return dict(list(merged.items())[-_MAX_WAITS:])
+    return dict(list(merged.items())[-_MAX_WAITED_TOOLS:])
 
 
 def _merge_asides(
@@ -152,7 +152,7 @@ def _merge_peak(baseline: BaselineStats, run: RunSummary) -> list[float]:
     return _merge_reference(known, [run.goal_peak])
 
 
-def _deviation(values: Sequence[float]) -> float:
+def _compute_deviation(values: Sequence[float]) -> float:
     """Return the standard deviation; exact fractions, as `statistics` uses them, cost ten times as much."""
     mean = fmean(values)
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
@@ -183,10 +183,10 @@ def add_transitions(transitions: Transitions, names: Sequence[str], most: int) -
     return counts
 
 
-def frequent_sequences(names: Sequence[str]) -> list[list[str]]:
+def find_frequent_sequences(names: Sequence[str]) -> list[list[str]]:
     """Return a run's most frequent sequences of two to four actions, most frequent first.
 
-    >>> frequent_sequences(["read", "edit", "test", "read", "edit", "test"])[:2]
+    >>> find_frequent_sequences(["read", "edit", "test", "read", "edit", "test"])[:2]
     [['edit', 'test'], ['read', 'edit']]
     """
     found: Counter[tuple[str, ...]] = Counter()
@@ -196,7 +196,7 @@ def frequent_sequences(names: Sequence[str]) -> list[list[str]]:
     return [list(sequence) for sequence, _ in ordered[:_MAX_SEQUENCES_PER_RUN]]
 
 
-def _most_common_sequences(sequences_of_runs: Iterable[list[list[str]]]) -> list[list[str]]:
+def _find_common_sequences(sequences_of_runs: Iterable[list[list[str]]]) -> list[list[str]]:
     found = Counter(map(tuple, chain.from_iterable(sequences_of_runs)))
     # Most sequences are in one run or two: only those as frequent as the last one kept are put in order.
     least = min(sorted(found.values())[-_MAX_SEQUENCES:], default=0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from steadyhelm import stores
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.limits import Budget
-from steadyhelm.budgets.prices import cost_usd
+from steadyhelm.budgets.prices import look_up_cost_usd
 from steadyhelm.checkpoint import CheckpointKeeper
 from steadyhelm.corrections.model import load_weights
 from steadyhelm.detector import Detector
@@ -241,7 +241,7 @@ def look_up_price(metadata: Mapping[str, Any], at: float) -> float | None:
     if "model" not in metadata:
         return None
     counts = [metadata.get(name) or 0 for name in ("input_tokens", "output_tokens")]
-    return cost_usd(metadata["model"], *counts, at=at) if any(counts) else None
+    return look_up_cost_usd(metadata["model"], *counts, at=at) if any(counts) else None
 
 
 def make_judge_worker(
@@ -280,7 +280,7 @@ def price_answer(
 ) -> float | None:
     """Return what a judge's answer cost; None where no price is known."""
     try:
-        return cost_usd(model, input_tokens, output_tokens, at=clock())
+        return look_up_cost_usd(model, input_tokens, output_tokens, at=clock())
     except MissingExtraError:
         return None
 

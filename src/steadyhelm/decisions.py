@@ -30,7 +30,7 @@ class DriftAction(enum.StrEnum):
     @property
     def level(self) -> int:
         """The number of the level; CONTINUE is 0."""
-        return _LEVEL_NUMBERS[self]
+        return _RESPONSE_LEVEL_NUMBERS[self]
 
     def next_stronger(self) -> "DriftAction":
         """Return the next stronger action; the strongest returns itself."""
@@ -42,7 +42,7 @@ class DriftAction(enum.StrEnum):
 
 
 RESPONSE_LEVELS: Final = tuple(DriftAction)
-_LEVEL_NUMBERS: Final = {action: level for level, action in enumerate(RESPONSE_LEVELS)}
+_RESPONSE_LEVEL_NUMBERS: Final = {action: level for level, action in enumerate(RESPONSE_LEVELS)}
 
 
 class DriftSeverity(enum.StrEnum):

@@ -147,13 +147,13 @@ class TrustBand(enum.StrEnum):
     @classmethod
     def from_mean(cls, mean: float) -> "TrustBand":
         """Return distrusted for a mean below .2, doubtful below .4, ordinary below .8, else trusted."""
-        for limit, band in _BANDS:
+        for limit, band in _TRUST_BANDS:
             if mean < limit:
                 return band
         return cls.TRUSTED
 
 
-_BANDS: Final = ((0.2, TrustBand.DISTRUSTED), (0.4, TrustBand.DOUBTFUL), (0.8, TrustBand.ORDINARY))
+_TRUST_BANDS: Final = ((0.2, TrustBand.DISTRUSTED), (0.4, TrustBand.DOUBTFUL), (0.8, TrustBand.ORDINARY))
 
 
 class TrustScore(NamedTuple):
@@ -249,7 +249,7 @@ class Trust(Struct, kw_only=True):
     def _find_least_important(self, table: dict[str, _Evidence]) -> str:
         """Return the subject not used for longest, one that is not distrusted or doubtful if there is any."""
         for name, seen in table.items():
-            if self._score(seen).mean >= _BANDS[1][0]:
+            if self._score(seen).mean >= _TRUST_BANDS[1][0]:
                 return name
         return next(iter(table))
 

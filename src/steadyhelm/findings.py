@@ -63,7 +63,7 @@ class DetectorType:
 
 
 _KIND_OF_DETECTOR: Final[Any] = ""
-_KINDS: Final[dict[str, Kind]] = {
+_KIND_BY_DETECTOR: Final[dict[str, Kind]] = {
     DetectorType.ACTION_LOOP: "loop",
     DetectorType.GOAL_DRIFT: "goal",
     DetectorType.RESOURCE_SPIKE: "resource",
@@ -71,11 +71,12 @@ _KINDS: Final[dict[str, Kind]] = {
 
 
 def _find_kind(detector: str) -> Kind:
-    if detector not in _KINDS:
+    if detector not in _KIND_BY_DETECTOR:
         raise ValueError(
-            f"kind must be given for a finding of {detector!r}; it is known for {', '.join(_KINDS)}."
+            f"kind must be given for a finding of {detector!r}; "
+            f"it is known for {', '.join(_KIND_BY_DETECTOR)}."
         )
-    return _KINDS[detector]
+    return _KIND_BY_DETECTOR[detector]
 
 
 class DriftEvent(Struct, frozen=True, kw_only=True):

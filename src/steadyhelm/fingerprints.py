@@ -151,7 +151,7 @@ def _reduce(value: Any, depth: int, remaining: _Remaining) -> Any:  # noqa: PLR0
 def _reduce_items(value: Any, kind: Any, depth: int, remaining: _Remaining) -> list[Any] | str:
     found = _read_items(lambda: kind.__iter__(value))
     if found is None:
-        return _CHANGED
+        return _CHANGED_MARK
     items = []
     for item in found:
         if remaining.is_used_up:
@@ -165,7 +165,7 @@ def _reduce_mapping(value: Any, depth: int, remaining: _Remaining) -> dict[str, 
     """Reduce in the order of the keys, so that what is cut does not depend on their order in the mapping."""
     found = _read_items(lambda: iter(dict.items(value)))
     if found is None:
-        return _CHANGED
+        return _CHANGED_MARK
     entries = [
         (key if type(key) is str else to_text(key, _MAX_KEY_CHARS), name_type(key), item)
         for key, item in found
@@ -258,5 +258,5 @@ def _is_small(value: Any) -> bool:  # noqa: C901, PLR0912 - one flat loop: every
 _COLLECTIONS: Final[tuple[type, ...]] = (
     list, tuple, set, frozenset, deque, type({}.keys()), type({}.values()),
 )  # fmt: skip
-_CHANGED: Final = "<changed while it was read>"
+_CHANGED_MARK: Final = "<changed while it was read>"
 _encode: Final = msgspec.json.Encoder(order="deterministic", enc_hook=describe).encode

@@ -148,7 +148,7 @@ class Thresholds(Struct, frozen=True):
 
     @classmethod
     def combine(cls, marked: Iterable[Threshold]) -> Self:
-        """Return what several marks lead to together."""
+        """Return the thresholds that these marks of false alarms set together."""
         limits: dict[str, tuple[Limits, ...]] = {}
         for it in marked:
             key = _name_subject(it.kind, it.subject) if it.subject else it.detector

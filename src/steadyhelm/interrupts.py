@@ -13,8 +13,8 @@ from opcode import opmap
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
-_SCHEDULERS: Final = ("greenlet", "gevent")
-_RAISES: Final = frozenset({opmap["RAISE_VARARGS"], opmap["RERAISE"]})
+_SCHEDULER_PACKAGES: Final = ("greenlet", "gevent")
+_RAISE_OPCODES: Final = frozenset({opmap["RAISE_VARARGS"], opmap["RERAISE"]})
 
 
 def is_from_signal(error: BaseException) -> bool:
@@ -23,7 +23,7 @@ def is_from_signal(error: BaseException) -> bool:
     Python's own handler for Ctrl-C leaves no frame: a `KeyboardInterrupt` counts as its own unless a `raise`
     statement made it.
     """
-    if str(type(error).__module__).partition(".")[0] in _SCHEDULERS:
+    if str(type(error).__module__).partition(".")[0] in _SCHEDULER_PACKAGES:
         return True
     if threading.get_ident() != threading.main_thread().ident:
         return False  # handlers run on the main thread alone
@@ -35,7 +35,7 @@ def is_from_signal(error: BaseException) -> bool:
         trace, last = trace.tb_next, trace
     if not issubclass(type(error), KeyboardInterrupt) or last is None:
         return False
-    return last.tb_frame.f_code.co_code[last.tb_lasti] not in _RAISES
+    return last.tb_frame.f_code.co_code[last.tb_lasti] not in _RAISE_OPCODES
 
 
 def pass_on_signal(error: BaseException) -> None:

@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class lazy_property(Generic[T]):  # noqa: N801 - a decorator like `functools.cached_property`
-    """A property that is computed once; by two threads at once, if both ask for it first.
+    """A property that is computed once. Two threads that read it first at the same moment both compute it.
 
     Until Python 3.12 `functools.cached_property` holds one lock for all instances while it computes.
 

@@ -53,8 +53,8 @@ _WORD_START: Final = re.compile(rf"(?<!\w)(?=(\w.{{0,{_START_CHARS - 1}}}))", re
 
 _STARTS_CACHED: Final = 4096
 
-_PART: Final = re.compile(r"\{([a-z_]+)\}")
-_FRAMES: Final = {
+_PART_REFERENCE: Final = re.compile(r"\{([a-z_]+)\}")
+_PATTERN_FRAMES: Final = {
     "anywhere": "{after}{pattern}",
     "words": r"(?<![\w'])(?:{pattern})(?![\w'])",
     "start": r"^\W{0,40}{after}(?:{pattern})(?![\w'])",
@@ -83,9 +83,9 @@ class LexiconEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The regular expression as one string."""
         if self.words:
             plain = "|".join(map(re.escape, sorted(self.words, key=len, reverse=True)))
-            return _FRAMES["words"].replace("{pattern}", plain)
+            return _PATTERN_FRAMES["words"].replace("{pattern}", plain)
         pattern = self.pattern if isinstance(self.pattern, str) else "|".join(self.pattern)
-        return _FRAMES[self.place].replace("{after}", self.after).replace("{pattern}", pattern)
+        return _PATTERN_FRAMES[self.place].replace("{after}", self.after).replace("{pattern}", pattern)
 
     @lazy_property
     def regex(self) -> re.Pattern[str]:
@@ -259,7 +259,7 @@ def _join_pattern(entry: LexiconEntry, parts: dict[str, str]) -> LexiconEntry:
     """Return the entry with its pattern on one line and the shared parts in it."""
 
     def join(text: str) -> str:
-        return _PART.sub(lambda match: parts[match[1]], _join_lines(text))
+        return _PART_REFERENCE.sub(lambda match: parts[match[1]], _join_lines(text))
 
     pattern = join(entry.pattern) if isinstance(entry.pattern, str) else tuple(map(join, entry.pattern))
     return msgspec.structs.replace(entry, pattern=pattern, after=join(entry.after))

@@ -20,7 +20,7 @@ HEADER = 48
 def packed(record=None, *, version=VERSION):
     """A file's content with this record in it, whatever it is."""
     body = msgspec.msgpack.encode(record)
-    return packing._HEADER.pack(packing._MAGIC, version, len(body), packing._digest(body)) + body
+    return packing._HEADER.pack(packing._MAGIC, version, len(body), packing._compute_digest(body)) + body
 
 
 class TestPacking:

@@ -8,7 +8,7 @@ from watched_agent import CommandLine, work
 
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.baselines import BaselineStats, Spread
-from steadyhelm.cli.baseline import as_document, read_baseline, write_baseline
+from steadyhelm.cli.baseline import read_baseline, to_document, write_baseline
 from steadyhelm.errors import FormatError
 
 
@@ -281,7 +281,7 @@ class TestExportAndImport:
         """
         A file in which one field was changed is either sound or refused as a FormatError.
         """
-        changed = {**as_document(BaselineStats(agent_id="a")), field: value}
+        changed = {**to_document(BaselineStats(agent_id="a")), field: value}
         (tmp_path / "changed.json").write_bytes(
             msgspec.json.encode(changed) if _fits(value) else json.dumps(changed).encode()
         )

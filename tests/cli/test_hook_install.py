@@ -11,7 +11,7 @@ from steadyhelm.cli.hook import app
 from steadyhelm.hooks.settings_entries import (
     SETTINGS_PLACES,
     add_entries,
-    hook_command,
+    build_hook_command,
     remove_entries,
     write_settings,
 )
@@ -377,7 +377,7 @@ def test_taking_out_undoes_putting_in(agent, settings):
     Whatever stands in the settings, taking our entries out gives them back, and putting them in twice is
     putting them in once.
     """
-    command = hook_command(agent, "guide")
+    command = build_hook_command(agent, "guide")
     once = add_entries(settings, agent, command)
     version = {"version": 1} if agent == "cursor" else {}
     assert {**version, **settings} == remove_entries(once)

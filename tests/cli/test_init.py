@@ -5,7 +5,7 @@ import pytest
 from whole_program import process, steadyhelm
 
 from steadyhelm.cli.config import list_detectors, list_options
-from steadyhelm.cli.init import EXAMPLES, describe_allowed, settings_lines
+from steadyhelm.cli.init import EXAMPLES, describe_allowed, iter_settings_lines
 from steadyhelm.components import make_detector_factory
 from steadyhelm.setting_table import SETTINGS
 from steadyhelm.settings import Settings, load
@@ -57,7 +57,7 @@ class TestFile:
         """
         Each setting stands in it, with what it is for and what it may be.
         """
-        lines = "\n".join(settings_lines())
+        lines = "\n".join(iter_settings_lines())
 
         assert f"\n#{setting.name.rpartition('.')[2]} = " in lines
         assert setting.about in lines

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from whole_program import call, healthy_line, looping_line, process, run_line, steadyhelm, written
 
 from steadyhelm.events import TraceEvent
-from steadyhelm.reports.drawing import result_signs
+from steadyhelm.reports.drawing import find_result_signs
 
 EVIL = "<script>alert(1)</script>]]>&\"'\x1b[2J\x00\u202e\ufffe\r\n::error::%0A,:"
 VOID = {"meta", "br", "input"}
@@ -247,7 +247,7 @@ class TestSigns:
 
         events = [event("x", "1"), event("y", "2"), event("x", "1"), event("x", "3"), event("x", error="no")]
 
-        assert ["", "", "=", "≠", "✕≠"] == result_signs(events)
+        assert ["", "", "=", "≠", "✕≠"] == find_result_signs(events)
 
 
 class TestJunit:

@@ -15,7 +15,7 @@ import pytest
 from hook_processes import GUIDE, HANG_S, PROMISED_S, call, finish, keeps_promise, shared_home
 
 from steadyhelm.hooks.deadline import Deadline
-from steadyhelm.hooks.request import HookRequest, installation_id
+from steadyhelm.hooks.request import HookRequest, get_installation_id
 from steadyhelm.hooks.waiting_steps import LOST_REASON
 
 ENFORCE = ("--agent", "claude-code", "--mode", "enforce")
@@ -285,12 +285,12 @@ HEADS = [
     b"\0",
     b"\xff" * 8,
     b"\xff" * 500,
-    installation_id().encode(),
-    installation_id().encode() + b"\0/tmp",
-    b"\0".join([installation_id().encode(), b"/tmp", b"x", b"y", b"z", b"w"]),
-    b"\0".join([installation_id().encode(), b"/tmp", b"1.0", b"t", b"1e9", b"9", b"a"]),
-    b"\0".join([installation_id().encode(), b"/tmp", b"1.0", b"../../x", b"1e9", b"0"]),
-    b"\0".join([installation_id().encode(), b"/tmp", b"nan", b"t", b"inf", b"0", b"no-equal-sign"]),
+    get_installation_id().encode(),
+    get_installation_id().encode() + b"\0/tmp",
+    b"\0".join([get_installation_id().encode(), b"/tmp", b"x", b"y", b"z", b"w"]),
+    b"\0".join([get_installation_id().encode(), b"/tmp", b"1.0", b"t", b"1e9", b"9", b"a"]),
+    b"\0".join([get_installation_id().encode(), b"/tmp", b"1.0", b"../../x", b"1e9", b"0"]),
+    b"\0".join([get_installation_id().encode(), b"/tmp", b"nan", b"t", b"inf", b"0", b"no-equal-sign"]),
 ]
 
 

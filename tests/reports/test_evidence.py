@@ -11,7 +11,13 @@ from steadyhelm.findings import Severity
 from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.redaction import Redactor
 from steadyhelm.replay import FindingReport, Judge
-from steadyhelm.reports.evidence import EvidenceFormatter, agent_name, draw_strip, name_kind, select_stretches
+from steadyhelm.reports.evidence import (
+    EvidenceFormatter,
+    draw_strip,
+    get_agent_name,
+    name_kind,
+    select_stretches,
+)
 from steadyhelm.settings import Settings
 
 EVIL = "\x1b[2J\u202e\r\n"
@@ -139,7 +145,7 @@ class TestText:
         """
         An agent is named when the file names it.
         """
-        assert told == agent_name(judged(call(), agent_id=agent_id).run)
+        assert told == get_agent_name(judged(call(), agent_id=agent_id).run)
 
 
 class TestStrip:

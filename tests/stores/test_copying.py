@@ -125,7 +125,7 @@ class TestCopy:
         """
         A copy that differs, or is interrupted, leaves the target empty.
         """
-        monkeypatch.setattr(copying, "_digest", lambda connection, _: id(connection))
+        monkeypatch.setattr(copying, "_compute_digest", lambda connection, _: id(connection))
         with pytest.raises(StoreError, match="differs, and was not kept"):
             copy_store(source, target)
 

@@ -248,13 +248,13 @@ class AdaptiveBudget:
     ) -> BudgetDecision:
         """Request more; the rules decide, and the decision is recorded either way."""
         requested = (requested_steps, requested_tokens, requested_cost_usd, requested_wall_s)
-        return decide_extension(self._memory, justification, _amounts_by_limit(requested))
+        return decide_extension(self._memory, justification, _name_amounts(requested))
 
     def grant(
         self, reason: str, steps: int = 0, tokens: int = 0, *, cost_usd: float = 0.0, wall_s: float = 0.0
     ) -> BudgetDecision:
         """Raise the limits because the user, who set them, says so; recorded like every decision."""
-        return grant(self._memory, reason, _amounts_by_limit((steps, tokens, cost_usd, wall_s)))
+        return grant(self._memory, reason, _name_amounts((steps, tokens, cost_usd, wall_s)))
 
     def set_limits(self, given: Budget) -> None:
         """Set the limits that are given; the others stay, and what is used stays used.
@@ -319,7 +319,7 @@ class AdaptiveBudget:
         return budget
 
 
-def _amounts_by_limit(values: tuple[Any, ...]) -> dict[LimitName, int | None]:
+def _name_amounts(values: tuple[Any, ...]) -> dict[LimitName, int | None]:
     """Return the amounts of the four limits in whole units."""
     return {name: to_units(value, UNITS[name]) for name, value in zip(LIMITS, values, strict=True)}
 

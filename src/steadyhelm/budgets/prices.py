@@ -11,7 +11,7 @@ _MAX_TOKENS: Final = 10**12
 _PROVIDER_SEPARATORS: Final = ("/", ":")
 
 
-def cost_usd(
+def look_up_cost_usd(
     model: str,
     input_tokens: int,
     output_tokens: int,
@@ -51,7 +51,7 @@ def cost_usd(
         return None
     # A count of 0 is left out: not every model has a price for a cache.
     usage = genai_prices.Usage(**{name: count for name, count in counts.items() if count})
-    for provider_id, name in _candidate_names(model, provider):
+    for provider_id, name in _list_candidate_names(model, provider):
         try:
             found = genai_prices.calc_price(
                 usage, name, provider_id=provider_id, genai_request_timestamp=moment
@@ -69,7 +69,7 @@ def _to_datetime(at: Any) -> datetime | None:
         return None
 
 
-def _candidate_names(model: Any, provider: Any) -> list[tuple[str | None, str]]:
+def _list_candidate_names(model: Any, provider: Any) -> list[tuple[str | None, str]]:
     """Return the pairs of provider and name to look for, in order."""
     if not isinstance(model, str) or not 0 < len(model) <= _MAX_NAME_CHARS:
         return []

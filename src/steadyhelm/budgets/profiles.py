@@ -130,12 +130,13 @@ def recommend_budget(profile: TaskProfile | None, task_type: str) -> BudgetRecom
         return BudgetRecommendation(task_type=task_type, reason="No completed task of this type is known.")
     return BudgetRecommendation(
         task_type=task_type,
-        steps=_add_a_fifth(profile.steps, profile.tasks) or None,
-        tokens=_add_a_fifth(profile.tokens, profile.tasks) or None,
-        cost_usd=_add_a_fifth(_to_smallest_units("cost_usd", profile.cost_usd), profile.tasks)
+        steps=_add_fifth_to_mean(profile.steps, profile.tasks) or None,
+        tokens=_add_fifth_to_mean(profile.tokens, profile.tasks) or None,
+        cost_usd=_add_fifth_to_mean(_to_smallest_units("cost_usd", profile.cost_usd), profile.tasks)
         / UNITS["cost_usd"]
         or None,
-        wall_s=_add_a_fifth(_to_smallest_units("wall_s", profile.wall_s), profile.tasks) / UNITS["wall_s"]
+        wall_s=_add_fifth_to_mean(_to_smallest_units("wall_s", profile.wall_s), profile.tasks)
+        / UNITS["wall_s"]
         or None,
         tasks=profile.tasks,
     )
@@ -241,6 +242,6 @@ def _to_smallest_units(name: LimitName, value: float) -> int:
     return to_units(value, UNITS[name]) or 0
 
 
-def _add_a_fifth(total: int, tasks: int) -> int:
+def _add_fifth_to_mean(total: int, tasks: int) -> int:
     """Return the mean and a fifth more, rounded up; in whole numbers, so that nothing is lost to a float."""
     return -(-total * 6 // (tasks * 5))

@@ -179,12 +179,12 @@ def _forecast_limit(meter: Meter, growth: float, counted: int) -> _StepRange | N
     relative = meter.variance / (meter.mean * meter.mean) if meter.mean else 0.0
     return _StepRange(
         steps,
-        max(0.0, fewest - _Z_80_PERCENT * _deviation(relative, fewest, counted)),
-        most + _Z_80_PERCENT * _deviation(relative, most, counted),
+        max(0.0, fewest - _Z_80_PERCENT * _compute_deviation(relative, fewest, counted)),
+        most + _Z_80_PERCENT * _compute_deviation(relative, most, counted),
     )
 
 
-def _deviation(relative: float, steps: float, counted: int) -> float:
+def _compute_deviation(relative: float, steps: float, counted: int) -> float:
     """Return the standard deviation of a number of steps, when steps differ by this relative variance.
 
     It is the variance of a renewal count, plus that of a mean taken from `counted` steps.

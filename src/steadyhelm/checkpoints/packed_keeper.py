@@ -22,15 +22,15 @@ _FILE_NAME: Final = re.compile(
 
 def hash_run_id(run_id: str) -> str:
     """Return the folder name for a run's id: an id may be any text, such as `../..`."""
-    return _digest(run_id, size=16)
+    return _compute_digest(run_id, size=16)
 
 
 def hash_agent_id(agent_id: str) -> str:
     """Return the part of a file name for an agent's id."""
-    return _digest(agent_id, size=8)
+    return _compute_digest(agent_id, size=8)
 
 
-def _digest(text: str, *, size: int) -> str:
+def _compute_digest(text: str, *, size: int) -> str:
     return blake2b(to_utf8_text(text).encode(), digest_size=size).hexdigest()
 
 
@@ -57,7 +57,7 @@ class CheckpointKey(NamedTuple):
             record.seq,
             round(record.taken_at * _MICROSECONDS_PER_S),
             hash_agent_id(record.agent_id),
-            _digest(record.checkpoint_id, size=8),
+            _compute_digest(record.checkpoint_id, size=8),
             record.in_incident,
         )
 

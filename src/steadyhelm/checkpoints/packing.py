@@ -57,7 +57,7 @@ def pack(checkpoint: Checkpoint, *, max_bytes: int) -> PackedCheckpoint:
     body = msgspec.msgpack.encode(record)
     if len(body) + _HEADER.size > max_bytes:
         raise TooLargeError(f"The checkpoint takes {len(body)} bytes, {max_bytes} are allowed.")
-    return PackedCheckpoint(record, _HEADER.pack(_MAGIC, VERSION, len(body), _digest(body)) + body)
+    return PackedCheckpoint(record, _HEADER.pack(_MAGIC, VERSION, len(body), _compute_digest(body)) + body)
 
 
 def unpack(content: bytes) -> Checkpoint:
@@ -68,7 +68,7 @@ def unpack(content: bytes) -> Checkpoint:
     if version != VERSION:
         raise FormatError(f"The checkpoint has version {version}, this Steadyhelm reads version {VERSION}.")
     body = memoryview(content)[_HEADER.size :]
-    if len(body) != length or _digest(body) != digest:
+    if len(body) != length or _compute_digest(body) != digest:
         raise FormatError(f"The checkpoint is damaged: it should hold {length} bytes, it has {len(body)}.")
     try:
         return msgspec.msgpack.decode(body, type=Checkpoint)
@@ -76,7 +76,7 @@ def unpack(content: bytes) -> Checkpoint:
         raise FormatError(f"The checkpoint cannot be read: {exc}.") from exc
 
 
-def _digest(body: bytes | memoryview) -> bytes:
+def _compute_digest(body: bytes | memoryview) -> bytes:
     return blake2b(body, digest_size=16).digest()
 
 

@@ -37,7 +37,7 @@ _NO_ADDRESS: Final = (
 DeliveryState = Literal["pending", "sent", "failed", "muted"]
 
 
-def as_data(delivery: "Delivery") -> dict[str, Any]:
+def delivery_to_data(delivery: "Delivery") -> dict[str, Any]:
     """Return a delivery as plain data, its body decoded."""
     known: dict[str, Any] = msgspec.to_builtins(delivery)
     try:
@@ -57,12 +57,12 @@ def deliveries(
     with closing(context.obj.open_store()) as store:
         found = store.list_deliveries(state=state, limit=limit)
     if as_json:
-        print_json({"deliveries": [as_data(delivery) for delivery in found]})
+        print_json({"deliveries": [delivery_to_data(delivery) for delivery in found]})
         return
     nothing = f"No alert is {state}." if state else "No alert was queued yet."
     print_table(
         _TITLES,
-        [_row(delivery) for delivery in found],
+        [_format_row(delivery) for delivery in found],
         empty=f"{nothing} Alerts need an address: try one with steadyhelm alerts test --url URL",
     )
 
@@ -123,7 +123,7 @@ def send(context: typer.Context) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _row(delivery: "Delivery") -> tuple[Any, ...]:
+def _format_row(delivery: "Delivery") -> tuple[Any, ...]:
     return (
         safe(delivery.delivery_id, most=40),
         delivery.state,

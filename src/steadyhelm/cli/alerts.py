@@ -91,7 +91,7 @@ def list_incidents(
     period = "" if everything else f" in the last {last}"
     print_table(
         _TITLES,
-        [_row(incident, muted, now) for incident in found],
+        [_format_row(incident, muted, now) for incident in found],
         empty=f"No open incidents, and none{period}. Older ones: steadyhelm alerts --all",
     )
 
@@ -107,7 +107,7 @@ def show_incident(context: typer.Context, incident_id: Id, as_json: AsJson = Fal
             it for it in store.list_deliveries(limit=_MOST_ROWS) if it.incident_id == incident.incident_id
         ]
         if as_json:
-            deliveries = [alert_deliveries.as_data(delivery) for delivery in sent]
+            deliveries = [alert_deliveries.delivery_to_data(delivery) for delivery in sent]
             print_json(
                 {
                     **incident.to_dict(),
@@ -191,7 +191,7 @@ def _describe_state(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) 
     return ", ".join(marks)
 
 
-def _row(incident: "Incident", muted: dict[tuple[str, str], "Mute"], now: float) -> tuple[Any, ...]:
+def _format_row(incident: "Incident", muted: dict[tuple[str, str], "Mute"], now: float) -> tuple[Any, ...]:
     return (
         incident.incident_id,
         severity_label(incident.severity),
@@ -207,7 +207,7 @@ def _row(incident: "Incident", muted: dict[tuple[str, str], "Mute"], now: float)
 
 def _print_incident(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> None:
     screen = console()
-    screen.print(_headline(incident))
+    screen.print(_format_headline(incident))
     until = _find_mute_end(incident, muted)
     acknowledged_at = incident.acknowledged_at
     lines = [
@@ -229,7 +229,7 @@ def _print_incident(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) 
             print_wrapped(screen, f"{label:<9} {safe(value)}", indent=10)
 
 
-def _headline(incident: "Incident") -> "Text":
+def _format_headline(incident: "Incident") -> "Text":
     from rich.text import Text
 
     head = Text().append_text(severity_label(incident.severity))
@@ -275,7 +275,7 @@ def false_alarm(
             say(f"Incident {incident.incident_id} is already marked as a false alarm.")
             return
         threshold = build_threshold(incident, at=time.time())
-        _print_threshold_effect(incident, _threshold_effect(store, incident))
+        _print_threshold_effect(incident, _preview_threshold(store, incident))
         if dry_run:
             say("Nothing was changed (--dry-run).")
             return
@@ -318,7 +318,7 @@ def undo(context: typer.Context, incident_id: Id) -> None:
     say(f"Took back {mark!r} on incident {incident.incident_id}{back}.")
 
 
-def _threshold_effect(store: "IncidentStore", incident: "Incident") -> "ThresholdEffect":
+def _preview_threshold(store: "IncidentStore", incident: "Incident") -> "ThresholdEffect":
     from steadyhelm.policy.alerting import build_threshold, preview_threshold
 
     past = store.list_incidents(incident.agent_id, limit=_INCIDENTS_COMPARED)

@@ -54,11 +54,11 @@ def list_baselines(context: typer.Context, as_json: AsJson = False) -> None:
     with closing(context.obj.open_store()) as store:
         found = store.list_baselines()
     if as_json:
-        print_json({"baselines": [_as_data(baseline) for baseline in found]})
+        print_json({"baselines": [_to_data(baseline) for baseline in found]})
         return
     print_table(
         _TITLES,
-        [_row(baseline) for baseline in found],
+        [_format_row(baseline) for baseline in found],
         empty="No baseline yet. It is learnt from runs that end without an incident.",
     )
 
@@ -71,7 +71,7 @@ def show_baseline(
     with closing(context.obj.open_store()) as store:
         found = _find_baselines(store, agent, version, task)
     if as_json:
-        print_json({"baselines": [_as_data(baseline) for baseline in found]})
+        print_json({"baselines": [_to_data(baseline) for baseline in found]})
         return
     for baseline in found:
         _print_baseline(baseline)
@@ -81,7 +81,10 @@ def show_baseline(
 def freeze(context: typer.Context, agent: Agent, version: Version = None, task: Task = None) -> None:
     """Freeze a baseline: it learns nothing more."""
     baseline = _set_frozen(context, agent, version, task, is_frozen=True)
-    say(f"The baseline of {_name(baseline)} is {baseline.progress}. Undo: {_command('unfreeze', baseline)}")
+    say(
+        f"The baseline of {_name(baseline)} is {baseline.progress}. "
+        f"Undo: {_format_command('unfreeze', baseline)}"
+    )
     if not baseline.is_calibrated:
         say(
             f"It is not calibrated: learnt from {baseline.calibration_runs} of {baseline.required_runs} runs."
@@ -124,7 +127,7 @@ def export_baseline(
     with closing(context.obj.open_store()) as store:
         baseline = _find_baseline(store, agent, version, task)
     if output is None:
-        print_json(as_document(baseline))
+        print_json(to_document(baseline))
         return
     if output.exists():
         confirm(f"{output} exists. Replace it?", yes=yes)
@@ -152,7 +155,8 @@ def import_baseline(
     if not baseline.is_frozen and len(known) < min(baseline.calibration_runs, baseline.required_runs):
         say(
             f"What a run usually takes is learnt from the runs stored here, and there are {len(known)}: "
-            f"the next clean run replaces the imported figures. To keep them: {_command('freeze', baseline)}"
+            "the next clean run replaces the imported figures. "
+            f"To keep them: {_format_command('freeze', baseline)}"
         )
 
 
@@ -199,33 +203,33 @@ def _name(baseline: "BaselineStats") -> str:
     return safe(", ".join(parts))
 
 
-def _command(verb: str, baseline: "BaselineStats") -> str:
+def _format_command(verb: str, baseline: "BaselineStats") -> str:
     words = f"steadyhelm baseline {verb} {baseline.agent_id}"
     words += f" --version {baseline.version}" if baseline.version else ""
     return safe(words + (f" --task {baseline.task_type}" if baseline.task_type else ""))
 
 
-def _as_data(baseline: "BaselineStats") -> dict[str, Any]:
+def _to_data(baseline: "BaselineStats") -> dict[str, Any]:
     known = baseline.to_dict()
     # Four thousand counters of hashed words are of no use on a screen; `baseline export` has them.
     del known["word_counts"]
     return {**known, "progress": baseline.progress, "not_checked": list_not_checked(baseline)}
 
 
-def _row(baseline: "BaselineStats") -> tuple[str, ...]:
-    usual = (_spread(baseline, key) for key, _ in _MEASURES)
+def _format_row(baseline: "BaselineStats") -> tuple[str, ...]:
+    usual = (_format_spread(baseline, key) for key, _ in _MEASURES)
     version, task = safe(baseline.version, most=20), safe(baseline.task_type, most=20)
     return (safe(baseline.agent_id, most=24), version or "-", task or "-", baseline.progress, *usual)
 
 
-def _spread(baseline: "BaselineStats", key: str) -> str:
+def _format_spread(baseline: "BaselineStats", key: str) -> str:
     spread = baseline.spreads.get(key)
     if spread is None or spread.p50 <= 0:
         return "-"
-    return f"{_amount(key, spread.p50)} / {_amount(key, spread.p95)}"
+    return f"{_format_amount(key, spread.p50)} / {_format_amount(key, spread.p95)}"
 
 
-def _amount(key: str, value: float) -> str:
+def _format_amount(key: str, value: float) -> str:
     return format_duration(value / 1000) if key == "duration_ms" else format_count(value)
 
 
@@ -253,8 +257,8 @@ def _measure_row(baseline: "BaselineStats", key: str, title: str) -> tuple[str, 
     spread = baseline.spreads[key]
     return (
         title,
-        _amount(key, spread.p50),
-        _amount(key, spread.p95),
+        _format_amount(key, spread.p50),
+        _format_amount(key, spread.p95),
         _describe_trend(baseline.trends.get(key)),
     )
 
@@ -277,14 +281,14 @@ _LARGEST_FILE_BYTES: Final = 4 << 20
 _LONGEST_AGENT_NAME: Final = 200
 
 
-def as_document(baseline: BaselineStats) -> dict[str, Any]:
+def to_document(baseline: BaselineStats) -> dict[str, Any]:
     """Return the baseline as the JSON document that `read_baseline` reads."""
     return {_FORMAT_KEY: _FORMAT_VERSION, **baseline.to_dict()}
 
 
 def write_baseline(path: Path, baseline: BaselineStats) -> None:
     """Write the baseline to a file in one piece; only its owner may read it."""
-    document = msgspec.json.format(msgspec.json.encode(as_document(baseline)), indent=2)
+    document = msgspec.json.format(msgspec.json.encode(to_document(baseline)), indent=2)
     write_private_file(path, document + b"\n", what="The baseline")
 
 
@@ -318,7 +322,7 @@ def _find_faults(baseline: BaselineStats) -> Iterator[str]:
         yield f"agent_id must have 1 to {_LONGEST_AGENT_NAME} characters"
     if baseline.required_runs < 1 or baseline.calibration_runs < 0:
         yield "required_runs must be 1 or more and calibration_runs 0 or more"
-    for name, value in _numbers(baseline):
+    for name, value in _iter_numbers(baseline):
         if not (math.isfinite(value) and value >= 0):
             yield f"{name} must be 0 or more, got {value!r}"
     if not all(-1.0 <= value <= 1.0 for value in baseline.similarities):
@@ -333,7 +337,7 @@ def _find_faults(baseline: BaselineStats) -> Iterator[str]:
         yield f"word_counts must hold {BUCKETS} counters or none, got {len(baseline.word_counts)}"
 
 
-def _numbers(baseline: BaselineStats) -> Iterator[tuple[str, float]]:
+def _iter_numbers(baseline: BaselineStats) -> Iterator[tuple[str, float]]:
     for name in baseline.__struct_fields__:
         value = getattr(baseline, name)
         if isinstance(value, float) and name != "mean_goal_similarity":

@@ -56,11 +56,11 @@ def list_profiles(context: typer.Context, agent: AgentOption = None, as_json: As
     with closing(context.obj.open_store()) as store:
         found = store.list_profiles(find_agent(store, agent) if agent is not None else None)
     if as_json:
-        print_json({"profiles": [_as_data(profile) for profile in found]})
+        print_json({"profiles": [_to_data(profile) for profile in found]})
         return
     print_table(
         _TITLES,
-        [_row(profile) for profile in found],
+        [_format_row(profile) for profile in found],
         empty="No task profiles yet. They are learnt from runs with a `task_type` that complete without an "
         "incident; `steadyhelm budget import` reads profiles from a file.",
     )
@@ -82,7 +82,7 @@ def recommend(
         profile = _find_profile(store, find_agent(store, agent), task_type)
     advice = recommend_budget(profile, profile.task_type)
     if as_json:
-        print_json({"agent_id": profile.agent_id, **_fields(advice)})
+        print_json({"agent_id": profile.agent_id, **_list_fields(advice)})
         return
     _print_advice(profile, advice)
 
@@ -148,21 +148,21 @@ def _find_profile(store: "BaselineStore", agent: str, task_type: str) -> "TaskPr
     raise NotFoundError(f"There is no completed task of type {safe(task_type)!r} of {safe(agent)}. {known}")
 
 
-def _fields(record: "TaskProfile | BudgetRecommendation") -> dict[str, Any]:
+def _list_fields(record: "TaskProfile | BudgetRecommendation") -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__struct_fields__}
 
 
-def _as_data(profile: "TaskProfile") -> dict[str, Any]:
+def _to_data(profile: "TaskProfile") -> dict[str, Any]:
     from steadyhelm.budgets.profiles import recommend_budget
 
-    return {**_fields(profile), "recommended": recommend_budget(profile, profile.task_type)}
+    return {**_list_fields(profile), "recommended": recommend_budget(profile, profile.task_type)}
 
 
-def _row(profile: "TaskProfile") -> tuple[Any, ...]:
-    return (safe(profile.agent_id, most=24), profile.tasks, *_means(profile), safe(profile.task_type))
+def _format_row(profile: "TaskProfile") -> tuple[Any, ...]:
+    return (safe(profile.agent_id, most=24), profile.tasks, *_compute_means(profile), safe(profile.task_type))
 
 
-def _means(profile: "TaskProfile") -> tuple[str, ...]:
+def _compute_means(profile: "TaskProfile") -> tuple[str, ...]:
     """Return what one task takes on average: steps, tokens, cost, time."""
     tasks = max(profile.tasks, 1)
     return (
@@ -194,8 +194,8 @@ def _print_changes(changed: list["TaskProfile"], known: dict[tuple[str, str], "T
     rows = []
     for profile in changed:
         before = known.get((profile.agent_id, profile.task_type))
-        old = (before.tasks, *_means(before)[:2]) if before is not None else ("-", "-", "-")
-        new = (profile.tasks, *_means(profile)[:2])
+        old = (before.tasks, *_compute_means(before)[:2]) if before is not None else ("-", "-", "-")
+        new = (profile.tasks, *_compute_means(profile)[:2])
         names = (safe(profile.agent_id, most=24), safe(profile.task_type, most=32))
         rows.append(
             (*names, *(f"{a} → {b}" if before else f"new: {b}" for a, b in zip(old, new, strict=True)))

@@ -53,7 +53,7 @@ class SettingChange(NamedTuple):
     @classmethod
     def plan(cls, shared: GlobalOptions, name: str, value: str) -> "SettingChange":
         """Return the change that sets a value; raises SettingsError when it is not valid."""
-        path = _settings_path(shared)
+        path = _choose_settings_path(shared)
         document = _read_document(path)
         before = document.as_string()
         *tables, key = _split_name(name)
@@ -113,7 +113,7 @@ def unset_value(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The setting, such as mode or budget.steps.")],
 ) -> None:
     """Remove a value from the settings file. The default then applies again."""
-    path = _settings_path(context.obj)
+    path = _choose_settings_path(context.obj)
     document = _read_document(path)
     *tables, key = _split_name(name)
     table: Any = document
@@ -127,7 +127,7 @@ def unset_value(
     say(f"Removed {safe(name)} from {safe(path)}.")
 
 
-def _settings_path(shared: GlobalOptions) -> Path:
+def _choose_settings_path(shared: GlobalOptions) -> Path:
     """Return the settings file in use, or the one to create in the working directory."""
     from steadyhelm.environment import CONFIG, get_variables
     from steadyhelm.settings import FILE_NAME, find_settings_file

@@ -68,7 +68,7 @@ def corrections(
     if labels is not None:
         _write_labels(labels, source.read)
     if as_json:
-        print_json({"runs": [_as_data(run, evidence) for run in runs]})
+        print_json({"runs": [_run_to_data(run, evidence) for run in runs]})
     else:
         _print_corrections(runs, evidence)
     say(_summarize(runs))
@@ -101,7 +101,7 @@ def _make_formatter(shared: GlobalOptions) -> "EvidenceFormatter":
     )
 
 
-def _as_data(run: "CheckedRun", evidence: "EvidenceFormatter") -> dict[str, Any]:
+def _run_to_data(run: "CheckedRun", evidence: "EvidenceFormatter") -> dict[str, Any]:
     from steadyhelm.corrections.deferred import score_findings
 
     score = score_findings(run.history, {it.at for it in run.noticed})
@@ -114,12 +114,12 @@ def _as_data(run: "CheckedRun", evidence: "EvidenceFormatter") -> dict[str, Any]
         "corrected": score.corrected,
         "unnoticed": score.unnoticed,
         "corrections": [
-            _correction_as_data(run, correction, evidence) for correction in run.history.corrections
+            _correction_to_data(run, correction, evidence) for correction in run.history.corrections
         ],
     }
 
 
-def _correction_as_data(
+def _correction_to_data(
     run: "CheckedRun", correction: "DeferredCorrection", evidence: "EvidenceFormatter"
 ) -> dict[str, Any]:
     import msgspec
@@ -135,7 +135,7 @@ def _correction_as_data(
         "cues": [{**cue, "words": hider.redact(cue["words"])} for cue in plain["cues"]],
         "by": [hider.redact(name) for name in plain["by"]],
         "said": evidence.redact(message, _JSON_TEXT_WIDTH),
-        "noticed": _detectors_at(run, correction),
+        "noticed": _find_detectors_at(run, correction),
     }
 
 
@@ -163,17 +163,17 @@ def _fold(text: str) -> str:
     return " ".join(text.lower().replace("\u2019", "'").split())
 
 
-def _detectors_at(run: "CheckedRun", correction: "DeferredCorrection") -> list[str]:
+def _find_detectors_at(run: "CheckedRun", correction: "DeferredCorrection") -> list[str]:
     return sorted({it.detector for it in run.noticed if correction.first <= it.at <= correction.last})
 
 
 def _print_corrections(runs: Sequence["CheckedRun"], evidence: "EvidenceFormatter") -> None:
-    rows = [_row(run, correction, evidence) for run in runs for correction in run.history.corrections]
+    rows = [_format_row(run, correction, evidence) for run in runs for correction in run.history.corrections]
     if rows:
         print_table(_TITLES, rows, empty="")
 
 
-def _row(
+def _format_row(
     run: "CheckedRun", correction: "DeferredCorrection", evidence: "EvidenceFormatter"
 ) -> tuple[Any, ...]:
     asked = next((turn.asked for turn in run.history.turns if turn.number == correction.turn), None)
@@ -183,7 +183,7 @@ def _row(
         f"{correction.first + 1}-{correction.last + 1}",
         correction.distance,
         f"{correction.probability:.2f}",
-        ", ".join(_detectors_at(run, correction)) or "-",
+        ", ".join(_find_detectors_at(run, correction)) or "-",
         evidence.redact(run.events[asked].text, _TEXT_WIDTH) if asked is not None else "-",
         evidence.redact(run.events[correction.message].text, _TEXT_WIDTH),
     )

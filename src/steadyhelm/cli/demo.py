@@ -17,7 +17,7 @@ import typer
 from steadyhelm.cli.context import GlobalOptions
 from steadyhelm.cli.output import print_table
 from steadyhelm.environment import HOME, get_variables
-from steadyhelm.reports.formats import pluralize, response_level, step_number
+from steadyhelm.reports.formats import format_response_level, pluralize, step_number
 from steadyhelm.reports.terminal import console, print_wrapped, safe, severity_label
 from steadyhelm.stores.locations import DatabaseLocation
 
@@ -36,7 +36,12 @@ _STEP_WIDTH: Final = 88
 _BAR_WIDTH: Final = 8
 _WORDS_INDENT: Final = 12
 """Where a step that is too long for the screen goes on: under its words."""
-_OUTCOMES: Final = {"worked": "✔ worked", "ignored": "○ ignored", "worse": "✖ worse", "unknown": "? unknown"}
+_OUTCOME_LABELS: Final = {
+    "worked": "✔ worked",
+    "ignored": "○ ignored",
+    "worse": "✖ worse",
+    "unknown": "? unknown",
+}
 
 
 def demo(
@@ -124,12 +129,12 @@ def _without_settings() -> Iterator[Path]:
 
 def _record_good_runs(monitor: "DriftMonitor") -> None:
     """Record a dozen short runs that go well, for the baseline."""
-    from steadyhelm.cli.demo_agent import GOOD_TASKS, good_task
+    from steadyhelm.cli.demo_agent import GOOD_TASKS, iter_good_task
 
     for goal, file, edits in GOOD_TASKS:
         with monitor.run(goal=goal) as run:
             now = time.time()
-            for step in good_task(goal, file, edits):
+            for step in iter_good_task(goal, file, edits):
                 now += step.took_s
                 kind, name, fields = describe_step(step, now)
                 run.record(kind, name, **fields)
@@ -190,7 +195,7 @@ class _DemoRun:
         for finding in decision.findings:
             found = Text.assemble("     ", severity_label(finding.severity), f"  {safe(finding.message)}")
             print_wrapped(self._out, found)
-        level = response_level(decision.action, decision.verdict)
+        level = format_response_level(decision.action, decision.verdict)
         self._out.print(Text(f"     Steadyhelm to the agent (response level: {level}):", "bold"))
         # On a screen long lines are broken here, so that the bar goes on beside them.
         width = self._out.width - _BAR_WIDTH if self._out.is_terminal else sys.maxsize
@@ -248,15 +253,15 @@ def _print_incident(out: "Console", incident: "Incident") -> None:
     out.print(f"One incident, {opened}, severity {incident.severity}, now {incident.state}:")
     print_wrapped(out, safe(incident.message), indent=0)
     titles = ("step", "response level", "outcome", "tokens saved")
-    print_table(titles, map(_intervention_row, incident.interventions), empty="No intervention was made.")
+    print_table(titles, map(_format_intervention, incident.interventions), empty="No intervention was made.")
 
 
-def _intervention_row(made: "Intervention") -> tuple[str, ...]:
+def _format_intervention(made: "Intervention") -> tuple[str, ...]:
     saved = f"at most {made.tokens_saved:,}" if made.tokens_saved else "-"
     return (
         str(step_number(made.seq)),
-        response_level(made.action, made.verdict),
-        _OUTCOMES[made.outcome],
+        format_response_level(made.action, made.verdict),
+        _OUTCOME_LABELS[made.outcome],
         saved,
     )
 

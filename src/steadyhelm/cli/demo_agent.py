@@ -146,7 +146,7 @@ class StubbornAgent:
         return DemoStep(words=words, tokens=self._context, took_s=1.5)
 
 
-def good_task(goal: str, file: str, edits: int) -> Steps:
+def iter_good_task(goal: str, file: str, edits: int) -> Steps:
     """Yield the steps of a short task that goes well."""
     path = f"shop/{file}"
     yield DemoStep(words=f"I read {path}, then: {goal.lower()}.", tokens=700 + 40 * edits, took_s=1.5)

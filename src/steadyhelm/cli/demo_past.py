@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from steadyhelm.cli.demo_agent import GOAL, GOOD_TASKS, DemoStep, Steps, StubbornAgent, good_task
+from steadyhelm.cli.demo_agent import GOAL, GOOD_TASKS, DemoStep, Steps, StubbornAgent, iter_good_task
 
 if TYPE_CHECKING:
     from steadyhelm.assembly import DriftMonitor
@@ -35,7 +35,7 @@ _TOPICS: Final = (
 )
 _PLACES: Final = ("Bergen", "Graz", "Lyon", "Porto", "Riga", "Turin", "Utrecht")
 _SOURCES: Final = ("a cooperative", "a grid operator", "a housing fund", "a museum", "the railway")
-_STIFF: Final = (
+_STIFF_REPLY: Final = (
     "As an AI language model, I would like to express my sincerest and most heartfelt apologies for any "
     "inconvenience whatsoever! I truly, deeply understand how frustrating this must be! I hope this helps! "
     "Please do not hesitate to reach out at any time! Have a wonderful, amazing, fantastic day!"
@@ -47,9 +47,9 @@ def record_past(where: str | Path) -> int:
     now = time.time()
     return sum(
         (
-            _record_all("shop-coder", where, _plan_coder(now)),
-            _record_all("web-researcher", where, _plan_researcher(now)),
-            _record_all("support-desk", where, _plan_support(now)),
+            _record_all("shop-coder", where, _plan_coder_runs(now)),
+            _record_all("web-researcher", where, _plan_researcher_runs(now)),
+            _record_all("support-desk", where, _plan_support_runs(now)),
         )
     )
 
@@ -113,10 +113,10 @@ def _repeat(steps: list[DemoStep], *, rounds: int, ignored: int) -> Steps:
             return
 
 
-def _plan_coder(now: float) -> Iterator[_PastRun]:
+def _plan_coder_runs(now: float) -> Iterator[_PastRun]:
     """Good tasks over a fortnight; tests that keep failing, and an edit taken back again and again."""
     for number, (goal, file, edits) in enumerate(GOOD_TASKS):
-        yield _PastRun(now - (13 - number) * _DAY_S, goal, good_task(goal, file, edits))
+        yield _PastRun(now - (13 - number) * _DAY_S, goal, iter_good_task(goal, file, edits))
     for days, what, ignored in ((4.6, "receipts", 0), (3.4, "stock levels", 1), (2.3, "invoices", 0)):
         yield _PastRun(now - days * _DAY_S, f"Make the test of {what} pass", _fail_again(what, ignored))
     yield _PastRun(now - 1.6 * _DAY_S, "Use one tax rate everywhere", _edit_back_and_forth())
@@ -157,7 +157,7 @@ def _mend(path: str, what: str) -> Steps:
     yield DemoStep(words=f"Done: {what} works again, the cause was in {path}.", tokens=700)
 
 
-def _plan_researcher(now: float) -> Iterator[_PastRun]:
+def _plan_researcher_runs(now: float) -> Iterator[_PastRun]:
     """Research that goes well, some that turns in circles, one that leaves its goal, and one that spends."""
     for number in range(_RESEARCH_TASKS):
         topic = f"{_TOPICS[number % len(_TOPICS)]} in {2014 + number}"
@@ -232,7 +232,7 @@ def _spend(topic: str) -> Steps:
     yield DemoStep(words=f"The list of {topic} is too long to read in full.", tokens=4000)
 
 
-def _plan_support(now: float) -> Iterator[_PastRun]:
+def _plan_support_runs(now: float) -> Iterator[_PastRun]:
     """Tickets, some that wait for a payment by polling, and some answered in another manner."""
     for number in range(_SUPPORT_TASKS):
         started_at = now - (13.5 - number * 0.9) * _DAY_S
@@ -272,7 +272,7 @@ def _gush() -> Steps:
     for number in range(190, 200):
         ticket = {"id": str(number)}
         heard += yield DemoStep("read_ticket", arguments=ticket, result=f"Order {number} is late.", tokens=80)
-        words = _write_answer(number) if heard else _STIFF + " " * (number - 190)
+        words = _write_answer(number) if heard else _STIFF_REPLY + " " * (number - 190)
         heard += yield DemoStep(words=words, tokens=420)
 
 

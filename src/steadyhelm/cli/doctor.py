@@ -16,7 +16,7 @@ from steadyhelm.reports.terminal import console, print_wrapped, safe
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
 
-_MARKS: Final = {
+_STATUS_MARKS: Final = {
     "ok": ("ok     ", "green"),
     "warning": ("warning", "yellow"),
     "FAIL": ("FAIL   ", "bold red"),
@@ -48,7 +48,9 @@ def _print_checks(checks: list[Check], failed: int) -> None:
     out = console()
     for check in checks:
         name = safe(check.name).ljust(24)
-        print_wrapped(out, Text.assemble(_MARKS[check.status], f"  {name} {safe(check.message)}"), indent=34)
+        print_wrapped(
+            out, Text.assemble(_STATUS_MARKS[check.status], f"  {name} {safe(check.message)}"), indent=34
+        )
         if check.advice:
             print_wrapped(out, Text(f"{'':9}{'':24} {safe(check.advice)}", "dim"), indent=34)
     warnings = sum(check.status == "warning" for check in checks)
@@ -248,7 +250,7 @@ def _check_detector(name: str, settings: "Settings") -> Check:
 
     title = f"detector {name}"
     options = settings.detectors.get(name, {})
-    alone = structs.replace(settings, detectors=_options_for_only(name, options))
+    alone = structs.replace(settings, detectors=_make_options_for_only(name, options))
     if options.get("enabled") is False:
         advice = f"Remove detectors.{name}.enabled to turn it on."
         return Check(name=title, status="warning", message="off in the settings", advice=advice)
@@ -265,7 +267,7 @@ def _check_detector(name: str, settings: "Settings") -> Check:
     return Check(name=title, status="ok", message="finds its example, and nothing in a healthy run")
 
 
-def _options_for_only(name: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _make_options_for_only(name: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return options with which this detector is the only one that is on."""
     from steadyhelm.engine import registry
 

@@ -47,8 +47,8 @@ app = typer.Typer(
 )
 
 _MODES: Final = ("observe", "guide", "enforce")
-_WITH_STATUS_LINE: Final = "claude-code"
-_BOTH_LINES: Final = "To see both, run `steadyhelm hook statusline` in it with the same input."
+_STATUS_LINE_AGENT: Final = "claude-code"
+_BOTH_LINES_HINT: Final = "To see both, run `steadyhelm hook statusline` in it with the same input."
 
 Agent = Annotated[
     str, typer.Option("--agent", help="claude-code, codex, gemini-cli or cursor.", show_default=False)
@@ -110,13 +110,13 @@ def install(
 
     def plan(name: str) -> "SettingsChange":
         path = settings_entries.find_settings_file(name, project=project)
-        wanted = line if name == _WITH_STATUS_LINE else None
+        wanted = line if name == _STATUS_LINE_AGENT else None
         return installer.plan_install(name, path, mode, status_line=wanted)
 
     changes = _plan_changes([agent] if agent else _find_agents(), plan)
     for change in changes.plans.values():
         if change.keeps_status_line:
-            say(f"{safe(change.path)} has a status line of its own, which stays. {_BOTH_LINES}")
+            say(f"{safe(change.path)} has a status line of its own, which stays. {_BOTH_LINES_HINT}")
         if change.is_empty:
             say(f"{safe(change.path)} already has the hooks, mode {change.mode}. Nothing was changed.")
     for name, change in changes.apply(installer.apply_install, dry_run=dry_run, yes=yes):
@@ -125,11 +125,11 @@ def install(
 
 
 def _explain_installation(agent: str, change: "SettingsChange", *, project: bool) -> None:
-    from steadyhelm.hooks.installer import backup_path
+    from steadyhelm.hooks.installer import get_backup_path
 
     hint = ": nothing is said to the agent, --mode guide changes that" if change.mode == "observe" else ""
     say(f"Installed for {agent} in {safe(change.path)}, mode {change.mode}{hint}.")
-    backup = backup_path(change.path)
+    backup = get_backup_path(change.path)
     if backup.exists():
         say(f"A backup of the file is in {safe(backup)}.")
     if agent == "codex":
@@ -256,7 +256,8 @@ def status(
             for row in rows
         ]
         print_table(("agent", "scope", "state", "mode", "file"), shown, empty="")
-        say(f"The hook command: {safe(settings_entries.hook_command(agent or 'claude-code', 'observe'))}")
+        command = settings_entries.build_hook_command(agent or "claude-code", "observe")
+        say(f"The hook command: {safe(command)}")
         if waiting:
             say(f"{pluralize(waiting, 'step')} not recorded yet; the next hook records them.")
         if errors:
@@ -297,7 +298,7 @@ def _print_change(change: "SettingsChange") -> None:
 
 
 def _stop_resident() -> None:
-    path = hook.socket_path()
+    path = hook.get_socket_path()
     if path:
         from steadyhelm.hooks.resident import stop_resident
 

@@ -13,7 +13,7 @@ from steadyhelm.reports.terminal import safe, say
 if TYPE_CHECKING:
     from steadyhelm.setting_table import Setting
 
-_HEAD: Final = """\
+_FILE_HEADER: Final = """\
 # Settings of Steadyhelm. Every line that starts with #name is a setting with its default:
 # remove the # to change it. Arguments in your program override the environment
 # (STEADYHELM_MODE, STEADYHELM_ALERTS_WEBHOOK, ...), and the environment overrides this file.
@@ -53,12 +53,13 @@ def init(
     if os.path.lexists(path):
         if not force:
             fail(
-                f"{safe(path)} already exists. Add --force to replace it; it is kept as {_backup_path(path)}."
+                f"{safe(path)} already exists. Add --force to replace it; "
+                f"it is kept as {_choose_backup_path(path)}."
             )
-        path.replace(_backup_path(path))
-        say(f"The previous file is now {safe(_backup_path(path))}.")
+        path.replace(_choose_backup_path(path))
+        say(f"The previous file is now {safe(_choose_backup_path(path))}.")
     try:
-        path.write_text("\n".join(settings_lines()) + "\n", encoding="utf-8")
+        path.write_text("\n".join(iter_settings_lines()) + "\n", encoding="utf-8")
     except OSError as exc:
         fail(f"{safe(path)} cannot be written: {exc.strerror or exc}.", EXIT_FAILED)
     say(f"Wrote {safe(path)}: every setting is in it, commented out, with its default.")
@@ -67,12 +68,12 @@ def init(
     say("\nThen `steadyhelm runs` lists its runs. `steadyhelm doctor` checks that everything works.")
 
 
-def settings_lines() -> Iterator[str]:
+def iter_settings_lines() -> Iterator[str]:
     """Yield the lines of a settings file in which every setting is explained and commented out."""
     from steadyhelm.setting_table import SETTINGS
     from steadyhelm.settings import Settings
 
-    yield _HEAD
+    yield _FILE_HEADER
     defaults = Settings()
     table = ""
     # A name with a dot belongs to a table, and a table ends only where the next one begins.
@@ -81,8 +82,8 @@ def settings_lines() -> Iterator[str]:
         if group != table:
             table = group
             yield f"\n[{group}]"
-        yield from _entry_lines(name, getattr(defaults, setting.attribute), _describe_setting(setting))
-    yield from _detector_lines()
+        yield from _iter_entry_lines(name, getattr(defaults, setting.attribute), _describe_setting(setting))
+    yield from _iter_detector_lines()
 
 
 def describe_allowed(setting: "Setting") -> str:
@@ -94,7 +95,7 @@ def describe_allowed(setting: "Setting") -> str:
     return "anything"
 
 
-def _detector_lines() -> Iterator[str]:
+def _iter_detector_lines() -> Iterator[str]:
     from steadyhelm.cli.config import list_detectors, list_options
 
     for detector in list_detectors():
@@ -103,11 +104,11 @@ def _detector_lines() -> Iterator[str]:
             name = f"detectors.{detector}.{option.name}"
             if option.default is not None:
                 # TOML has no None, but it has infinity.
-                yield from _entry_lines(option.name, option.default, option.about.replace("None", "inf"))
+                yield from _iter_entry_lines(option.name, option.default, option.about.replace("None", "inf"))
                 continue
             about = f"{option.about.replace('None', 'leave it out')} (Not set by default.)"
             if name in EXAMPLES:
-                yield from _entry_lines(option.name, EXAMPLES[name], about)
+                yield from _iter_entry_lines(option.name, EXAMPLES[name], about)
             else:
                 yield f"# {option.name}: {about}"
 
@@ -117,7 +118,7 @@ def _describe_setting(setting: "Setting") -> str:
     return setting.about if may_be == "text" else f"{setting.about} ({may_be})"
 
 
-def _entry_lines(name: str, value: Any, about: str) -> Iterator[str]:
+def _iter_entry_lines(name: str, value: Any, about: str) -> Iterator[str]:
     if about:
         yield f"# {about}"
     yield f"#{name} = {format_toml(value)}"
@@ -137,5 +138,5 @@ def format_toml(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _backup_path(path: Path) -> Path:
+def _choose_backup_path(path: Path) -> Path:
     return path.with_name(path.name + ".bak")

@@ -8,7 +8,7 @@ import typer
 
 from steadyhelm.cli.context import find_agent
 from steadyhelm.cli.output import AsJson, parse_duration, print_json, print_table
-from steadyhelm.reports.formats import format_count, pluralize, response_level
+from steadyhelm.reports.formats import format_count, format_response_level, pluralize
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
@@ -56,21 +56,23 @@ def interventions(
     facets: tuple[Facet, ...] = ("agent", "wording") if by is None else (by,)
     report = measure_effects(found, facets)
     if as_json:
-        print_json({"by": facets, "since": after, "counted": len(found), **_as_data(report)})
+        print_json({"by": facets, "since": after, "counted": len(found), **_to_data(report)})
         return
     _print_report(report, facets, since)
     if len(found) == _MOST_READ:
         say(f"Only the newest {_MOST_READ:,} were counted; --since narrows the time.")
 
 
-def _as_data(report: "EffectReport") -> "dict[str, object]":
+def _to_data(report: "EffectReport") -> "dict[str, object]":
     return {name: getattr(report, name) for name in report.__struct_fields__}
 
 
 def _print_report(report: "EffectReport", facets: "Sequence[Facet]", since: str | None) -> None:
-    rows = [_row(row, [_group_name(facet, row.group[facet]) for facet in facets]) for row in report.rows]
+    rows = [
+        _format_row(row, [_format_group(facet, row.group[facet]) for facet in facets]) for row in report.rows
+    ]
     if len(rows) > 1:
-        rows.append(_row(report.together, [*[""] * (len(facets) - 1), "total"]))
+        rows.append(_format_row(report.together, [*[""] * (len(facets) - 1), "total"]))
     period = f" in the last {since}" if since is not None else ""
     print_table(
         (*("response level" if facet == "action" else facet for facet in facets), *_TITLES),
@@ -83,8 +85,8 @@ def _print_report(report: "EffectReport", facets: "Sequence[Facet]", since: str 
     _print_missing(report)
 
 
-def _group_name(facet: "Facet", name: str) -> str:
-    return (response_level(name) if facet == "action" else safe(name, most=32)) or "(unnamed)"
+def _format_group(facet: "Facet", name: str) -> str:
+    return (format_response_level(name) if facet == "action" else safe(name, most=32)) or "(unnamed)"
 
 
 def _print_missing(report: "EffectReport") -> None:
@@ -100,7 +102,7 @@ def _print_missing(report: "EffectReport") -> None:
         say(f"{pluralize(report.false_alarms, 'intervention')} not counted: marked as a false alarm.")
 
 
-def _row(effect: "InterventionEffect", group: list[str]) -> tuple[str, ...]:
+def _format_row(effect: "InterventionEffect", group: list[str]) -> tuple[str, ...]:
     cost = f", ${effect.cost_before_usd:,.4f}" if effect.cost_before_usd else ""
     return (
         *group,

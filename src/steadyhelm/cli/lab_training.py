@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from steadyhelm.reports.evidence import EvidenceFormatter
 
 _TITLES: Final = ("run", "agent", "turns", "likely corrected", "highest", "step", "the user said")
-_TREES: Final = 200
+_TREE_COUNT: Final = 200
 _WORDS_SHOWN: Final = 80
 _WORDS_IN_JSON: Final = 500
 
@@ -45,7 +45,7 @@ def train(
     ] = None,
     trees: Annotated[
         int, typer.Option("--trees", min=1, max=2000, help="How many trees a forest has.")
-    ] = _TREES,
+    ] = _TREE_COUNT,
     quick: Annotated[
         bool, typer.Option("--quick", help="Without the leak check and the other learners.")
     ] = False,
@@ -152,11 +152,11 @@ def apply_model(
     )
     judged = [(run, judge_turns(run.events, forest)) for one in sets for run in one.runs]
     if as_json:
-        runs = [_as_data(run, turns, evidence) for run, turns in judged]
+        runs = [_to_data(run, turns, evidence) for run, turns in judged]
         print_json({"drift_from": forest.drift_from, "runs": runs})
     else:
         judged.sort(key=lambda it: -max((turn.probability for turn in it[1]), default=0.0))
-        rows = [_row(run, turns, evidence) for run, turns in judged if turns]
+        rows = [_format_row(run, turns, evidence) for run, turns in judged if turns]
         print_table(
             _TITLES, rows, empty="No user replied to an agent in these runs: there is nothing to judge."
         )
@@ -164,7 +164,7 @@ def apply_model(
     raise typer.Exit(get_exit_status(sets))
 
 
-def _as_data(run: "ReadRun", turns: "list[JudgedTurn]", evidence: "EvidenceFormatter") -> dict[str, Any]:
+def _to_data(run: "ReadRun", turns: "list[JudgedTurn]", evidence: "EvidenceFormatter") -> dict[str, Any]:
     shown = [
         {**msgspec.to_builtins(turn), "said": evidence.redact(run.events[turn.place].text, _WORDS_IN_JSON)}
         for turn in turns
@@ -172,13 +172,13 @@ def _as_data(run: "ReadRun", turns: "list[JudgedTurn]", evidence: "EvidenceForma
     return {"run_id": run.info.run_id, "agent_id": run.info.agent_id, "turns": shown}
 
 
-def _row(run: "ReadRun", turns: "list[JudgedTurn]", evidence: "EvidenceFormatter") -> tuple[Any, ...]:
-    from steadyhelm.reports.evidence import agent_name
+def _format_row(run: "ReadRun", turns: "list[JudgedTurn]", evidence: "EvidenceFormatter") -> tuple[Any, ...]:
+    from steadyhelm.reports.evidence import get_agent_name
 
     highest = max(turns, key=lambda turn: turn.probability)
     return (
         safe(run.info.run_id),
-        safe(agent_name(run), most=24) or "-",
+        safe(get_agent_name(run), most=24) or "-",
         len(turns),
         sum(turn.is_drift for turn in turns) or "-",
         f"{highest.probability:.2f}",

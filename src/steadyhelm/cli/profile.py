@@ -64,10 +64,10 @@ def list_profiles(as_json: AsJson = False) -> None:
         except SteadyhelmError as exc:
             broken.extend(f"{name}: {fault}" for fault in str(exc).splitlines())
     if as_json:
-        shown = [profile_as_data(profile, path, lexicons=False) for profile, path in found]
+        shown = [profile_to_data(profile, path, lexicons=False) for profile, path in found]
         print_json({"profiles": shown, "faults": broken})
     else:
-        print_table(_TITLES, [profile_row(profile, path) for profile, path in found], empty="")
+        print_table(_TITLES, [format_profile(profile, path) for profile, path in found], empty="")
         say(f"Your own profiles are read from {get_user_folder()}.")
     for fault in broken:
         say(f"steadyhelm: {safe(fault)}")
@@ -82,10 +82,10 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
     profile = find_profile(name)
     if as_json:
-        print_json(profile_as_data(profile, list_profiles().get(name)))
+        print_json(profile_to_data(profile, list_profiles().get(name)))
         return
     screen = console()
-    for key, value in profile_as_data(profile, list_profiles().get(name), lexicons=False).items():
+    for key, value in profile_to_data(profile, list_profiles().get(name), lexicons=False).items():
         screen.print(f"{key:<20} {safe(_format_value(value))}")
     for component, lexicon in profile.lexicons.items():
         sizes = f"{len(lexicon.words)} terms, {len(lexicon.ambiguous)} of them ambiguous"
@@ -241,7 +241,7 @@ def _write_text(path: Path, document: str) -> None:
         raise SteadyhelmError(f"The profile cannot be written to {path}: {exc}.") from exc
 
 
-def profile_row(profile: "Profile", path: Path | None) -> tuple[object, ...]:
+def format_profile(profile: "Profile", path: Path | None) -> tuple[object, ...]:
     """Return a profile as a row of the list."""
     return (
         profile.name,
@@ -254,7 +254,7 @@ def profile_row(profile: "Profile", path: Path | None) -> tuple[object, ...]:
     )
 
 
-def profile_as_data(profile: "Profile", path: Path | None, *, lexicons: bool = True) -> dict[str, Any]:
+def profile_to_data(profile: "Profile", path: Path | None, *, lexicons: bool = True) -> dict[str, Any]:
     """Return a profile as plain data, with where it comes from."""
     import msgspec
 
@@ -312,25 +312,25 @@ def read_good_replies(path: Path) -> Iterator[str]:
     """Yield the replies in a file: one a line in `.jsonl` and standard input (-), else the whole file."""
     try:
         if str(path) == "-":
-            yield from _replies_by_line(typer.get_binary_stream("stdin"), "standard input")
+            yield from _iter_replies_by_line(typer.get_binary_stream("stdin"), "standard input")
             return
         with path.open("rb") as stream:
             if path.suffix in _JSON_LINES_SUFFIXES:
-                yield from _replies_by_line(stream, str(path))
+                yield from _iter_replies_by_line(stream, str(path))
             else:
                 yield stream.read(_LARGEST_REPLY_BYTES).decode("utf-8-sig", "replace")
     except OSError as exc:
         raise FormatError(f"{path} cannot be read: {exc}.") from exc
 
 
-def _replies_by_line(lines: Iterable[bytes], where: str) -> Iterator[str]:
+def _iter_replies_by_line(lines: Iterable[bytes], where: str) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         entry = line.removeprefix(_BOM) if number == 1 else line
         if entry.strip():
-            yield _reply_in_line(entry, f"{where}, line {number}")
+            yield _read_reply(entry, f"{where}, line {number}")
 
 
-def _reply_in_line(line: bytes, where: str) -> str:
+def _read_reply(line: bytes, where: str) -> str:
     try:
         entry: Any = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:

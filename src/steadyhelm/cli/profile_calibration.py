@@ -53,7 +53,7 @@ def learn_document(path: Path, name: str, extends: str | None, replies: Sequence
     learnt = fit_profile(replies, _find_start(path, before, base, name), name=name)
     if before is None:
         changes = {**base, **learnt.changes}
-        text = write_new_document(changes, pluralize(learnt.replies, "good reply", "good replies"))
+        text = format_new_profile(changes, pluralize(learnt.replies, "good reply", "good replies"))
     else:
         changes = keep_own_terms(before, {**base, **learnt.changes}, where=where)
         text = edit_document(before, changes, where=where)
@@ -116,7 +116,7 @@ def edit_document(text: str, changes: Mapping[str, Any], *, where: str) -> str:
         raise FormatError(f"{where} cannot be changed: {exc}.") from exc
 
 
-def write_new_document(changes: Mapping[str, Any], replies: str) -> str:
+def format_new_profile(changes: Mapping[str, Any], replies: str) -> str:
     """Return the document of a new profile that was learnt from replies."""
     return format_document({"description": f"Learnt from {replies}.", **changes})
 

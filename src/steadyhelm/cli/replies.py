@@ -20,10 +20,10 @@ from steadyhelm.reports.terminal import console, safe, say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_STANDARD: Final = "-"
+_STANDARD_STREAM: Final = "-"
 """The name for standard input as the file, and standard output as the output."""
-_CALLS: Final = ("tool_calls_since_prompt", "tool_calls")
-_ERRORS: Final = ("tool_errors_since_prompt", "tool_errors")
+_TOOL_CALL_FIELDS: Final = ("tool_calls_since_prompt", "tool_calls")
+_TOOL_ERROR_FIELDS: Final = ("tool_errors_since_prompt", "tool_errors")
 
 
 def replies(
@@ -41,7 +41,7 @@ def replies(
     """
     from steadyhelm.reports.output import open_destination
 
-    if output == Path(_STANDARD):
+    if output == Path(_STANDARD_STREAM):
         output = None
     _check_file_arguments(file, output)
     labels = _Labeller()
@@ -101,11 +101,11 @@ class _Labeller:
 
         label = classify_user_reply(
             reply["reply"],
-            prompt_before=_text_or_empty(reply.get("prompt_before")),
-            assistant_before=_text_or_empty(reply.get("assistant_before")),
+            prompt_before=_get_text(reply.get("prompt_before")),
+            assistant_before=_get_text(reply.get("assistant_before")),
             interrupted=reply.get("interrupted") is True,
-            tool_calls=_find_count(reply, _CALLS),
-            tool_errors=_find_count(reply, _ERRORS),
+            tool_calls=_find_count(reply, _TOOL_CALL_FIELDS),
+            tool_errors=_find_count(reply, _TOOL_ERROR_FIELDS),
             turn=_find_count(reply, ("turn",)),
         )
         self.kinds[label.primary] += 1
@@ -125,7 +125,7 @@ def _find_fault(value: Any) -> str:
     return "" if isinstance(reply, str) else f"`reply` is {describe_value(reply)}, not a text"
 
 
-def _text_or_empty(value: Any) -> str:
+def _get_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
@@ -139,13 +139,13 @@ def _find_count(reply: dict[str, Any], names: tuple[str, ...]) -> int:
 
 
 def _check_file_arguments(file: str, output: Path | None) -> None:
-    if file != _STANDARD and not Path(file).is_file():
+    if file != _STANDARD_STREAM and not Path(file).is_file():
         fail(f"there is no file {safe(file)}. Try: steadyhelm replies replies.jsonl", EXIT_USAGE)
     if output is None:
         return
     if output.is_dir() or not output.absolute().parent.is_dir():
         fail(f"--output {safe(output)} cannot be written: name a file in a folder that exists.", EXIT_USAGE)
-    if file != _STANDARD and output.exists() and output.samefile(file):
+    if file != _STANDARD_STREAM and output.exists() and output.samefile(file):
         fail(f"--output {safe(output)} is the file to be read. Name another file.", EXIT_USAGE)
 
 

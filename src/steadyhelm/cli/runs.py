@@ -49,7 +49,7 @@ def runs(
         else:
             print_table(
                 _TITLES,
-                [_row(row) for row in found[:limit]],
+                [_format_row(row) for row in found[:limit]],
                 empty="No runs yet. `steadyhelm init` shows the two lines that watch an agent; "
                 "`steadyhelm demo` shows an example.",
             )
@@ -85,14 +85,14 @@ def _describe_change(change: "RunChange") -> "Text":
     if change.change == "started":
         said.append(f"started: {safe(row.goal, most=60)}" if row.goal else "started")
     elif change.change == "incident":
-        said += ["incident: ", _incidents_cell(row)]
+        said += ["incident: ", _format_incidents(row)]
     else:
         tokens = format_count(row.tokens)
         said.append(f"{safe(row.outcome or row.state, most=16)}: {row.events} steps, {tokens} tokens")
     return Text.assemble(*said)
 
 
-def _row(row: "StoredRun") -> tuple[Any, ...]:
+def _format_row(row: "StoredRun") -> tuple[Any, ...]:
     return (
         row.run_id,
         safe(row.agent_id, most=24),
@@ -102,12 +102,12 @@ def _row(row: "StoredRun") -> tuple[Any, ...]:
         format_count(row.tokens),
         row.errors or "-",
         row.findings or "-",
-        _incidents_cell(row),
+        _format_incidents(row),
         safe(row.goal, most=60),
     )
 
 
-def _incidents_cell(row: "StoredRun") -> Any:
+def _format_incidents(row: "StoredRun") -> Any:
     from rich.text import Text
 
     from steadyhelm.findings import Severity

@@ -44,29 +44,32 @@ def check_action_loop(make: MakeDetector) -> str:
     most = getattr(make(), "max_repeats", None) or 4
     same = [_call(seq, {"path": "a.py"}, "nothing new") for seq in range(most)]
     other = [_call(seq, {"path": f"{seq}.py"}, f"line {seq}") for seq in range(most)]
-    return _compare([most - 1], _steps_with_findings(make, same), _steps_with_findings(make, other))
+    return _compare([most - 1], _find_steps_with_findings(make, same), _find_steps_with_findings(make, other))
 
 
 def check_repetitive_text(make: MakeDetector) -> str:
     """Check for a finding in one reply that says the same sentence ten times."""
-    repetitive, speech = [_reply(0, "I will end the turn now. " * 10, 10)], _replies([_ON_GOAL, _OFF_GOAL])
-    return _compare([0], _steps_with_findings(make, repetitive), _steps_with_findings(make, speech))
+    repetitive, speech = (
+        [_make_reply(0, "I will end the turn now. " * 10, 10)],
+        _make_replies([_ON_GOAL, _OFF_GOAL]),
+    )
+    return _compare([0], _find_steps_with_findings(make, repetitive), _find_steps_with_findings(make, speech))
 
 
 def check_edit_revert(make: MakeDetector) -> str:
     """Check for a finding when a file is written as A, as B, and so on in turn."""
     swinging = [_write(seq, "AB"[seq % 2]) for seq in range(4)]
     growing = [_write(seq, f"version {seq}") for seq in range(4)]
-    return _compare([3], _steps_with_findings(make, swinging), _steps_with_findings(make, growing))
+    return _compare([3], _find_steps_with_findings(make, swinging), _find_steps_with_findings(make, growing))
 
 
 def check_failing_loop(make: MakeDetector) -> str:
     """Check for a finding when one call fails three times, each time with another error."""
     failing = [
-        _event(seq, TOOL_CALL, "deploy", error=word) for seq, word in enumerate(("no", "nope", "never"))
+        _make_event(seq, TOOL_CALL, "deploy", error=word) for seq, word in enumerate(("no", "nope", "never"))
     ]
     passing = [_call(seq, {"path": f"{seq}.py"}, f"line {seq}") for seq in range(3)]
-    return _compare([2], _steps_with_findings(make, failing), _steps_with_findings(make, passing))
+    return _compare([2], _find_steps_with_findings(make, failing), _find_steps_with_findings(make, passing))
 
 
 def check_stagnation(make: MakeDetector) -> str:
@@ -80,7 +83,7 @@ def check_stagnation(make: MakeDetector) -> str:
         )
     ]
     told = [_call(seq, {"path": f"{city}.py"}, f"{city} it is") for seq, city in enumerate(_CITIES)]
-    return _compare([most - 1], _steps_with_findings(make, asked), _steps_with_findings(make, told))
+    return _compare([most - 1], _find_steps_with_findings(make, asked), _find_steps_with_findings(make, told))
 
 
 def check_unusual_order(make: MakeDetector) -> str:
@@ -88,14 +91,14 @@ def check_unusual_order(make: MakeDetector) -> str:
     usual = BaselineStats(agent_id=_AGENT, required_runs=5)
     recent: list[RunSummary] = []
     for _ in range(30):
-        session = _session(make, usual, goal="")
-        for event in _steps("read edit test read edit test read edit"):
+        session = _make_session(make, usual, goal="")
+        for event in _make_steps("read edit test read edit test read edit"):
             session.observe(event)
         recent.append(session.end(at=0.0).summary)
         usual = calibrate(usual, recent[-1], recent)
-    strange, ordinary = _steps("read edit launch"), _steps("read edit test")
+    strange, ordinary = _make_steps("read edit launch"), _make_steps("read edit test")
     return _compare(
-        [2], _steps_with_findings(make, strange, usual), _steps_with_findings(make, ordinary, usual)
+        [2], _find_steps_with_findings(make, strange, usual), _find_steps_with_findings(make, ordinary, usual)
     )
 
 
@@ -104,15 +107,17 @@ def check_goal_drift(make: MakeDetector) -> str:
     usual = BaselineStats(agent_id=_AGENT, required_runs=MIN_RUNS_LEARNT)
     recent: list[RunSummary] = []
     for city in itertools.islice(itertools.cycle(_CITIES), MIN_RUNS_LEARNT):
-        session = _session(make, usual, goal=f"book a flight to {city}")
-        for event in _replies([_ON_GOAL.replace("Oslo", city)] * 3):
+        session = _make_session(make, usual, goal=f"book a flight to {city}")
+        for event in _make_replies([_ON_GOAL.replace("Oslo", city)] * 3):
             session.observe(event)
         recent.append(session.end(at=0.0).summary)
         usual = calibrate(usual, recent[-1], recent)
     goal = "book a flight to Oslo"
-    astray, ahead = _replies([_OFF_GOAL] * 8), _replies([_ON_GOAL] * 8)
+    astray, ahead = _make_replies([_OFF_GOAL] * 8), _make_replies([_ON_GOAL] * 8)
     return _compare(
-        [7], _steps_with_findings(make, astray, usual, goal), _steps_with_findings(make, ahead, usual, goal)
+        [7],
+        _find_steps_with_findings(make, astray, usual, goal),
+        _find_steps_with_findings(make, ahead, usual, goal),
     )
 
 
@@ -128,18 +133,18 @@ def check_resource_spike(make: MakeDetector) -> str:
     spent = max(_FAR_TOO_MANY, int(limit) + 1) if limit < math.inf else _FAR_TOO_MANY
     return _compare(
         [0],
-        _steps_with_findings(make, [_reply(0, "done", spent)], usual),
-        _steps_with_findings(make, [_reply(0, "done", 10)], usual),
+        _find_steps_with_findings(make, [_make_reply(0, "done", spent)], usual),
+        _find_steps_with_findings(make, [_make_reply(0, "done", 10)], usual),
     )
 
 
 def check_user_correction(make: MakeDetector) -> str:
     """Check for a finding at the second of two corrections."""
-    corrected = _talk(
+    corrected = _make_conversation(
         "fix the parser", "no, that is still broken", "it still crashes, that is the wrong file"
     )
-    content = _talk("fix the parser", "thanks, that works", "now add a test for the empty case")
-    return _compare([3], _steps_with_findings(make, corrected), _steps_with_findings(make, content))
+    content = _make_conversation("fix the parser", "thanks, that works", "now add a test for the empty case")
+    return _compare([3], _find_steps_with_findings(make, corrected), _find_steps_with_findings(make, content))
 
 
 def check_reply_style(make: MakeDetector) -> str:
@@ -149,8 +154,8 @@ def check_reply_style(make: MakeDetector) -> str:
     plain = "The parser dropped the last line of each file; that is fixed, and all 40 tests pass."
     return _compare(
         [0],
-        _steps_with_findings(make, _replies([padded] * 3)),
-        _steps_with_findings(make, _replies([plain] * 3)),
+        _find_steps_with_findings(make, _make_replies([padded] * 3)),
+        _find_steps_with_findings(make, _make_replies([plain] * 3)),
     )
 
 
@@ -177,52 +182,52 @@ def _compare(expected: list[int], drifting: list[int], healthy: list[int]) -> st
     return ""
 
 
-def _steps_with_findings(
+def _find_steps_with_findings(
     make: MakeDetector, events: Iterable[TraceEvent], usual: BaselineStats | None = None, goal: str = ""
 ) -> list[int]:
-    session = _session(make, usual or BaselineStats(agent_id=_AGENT), goal)
+    session = _make_session(make, usual or BaselineStats(agent_id=_AGENT), goal)
     return [event.seq for event in events if session.observe(event).decision.findings]
 
 
-def _session(make: MakeDetector, usual: BaselineStats, goal: str) -> Session:
+def _make_session(make: MakeDetector, usual: BaselineStats, goal: str) -> Session:
     return Session(RunInfo(agent_id=_AGENT, run_id="self-test", goal=goal), [make()], usual)
 
 
 def _call(seq: int, arguments: dict[str, str], result: str) -> TraceEvent:
-    return _event(seq, TOOL_CALL, "read_file", input_data=arguments, output_data={"text": result})
+    return _make_event(seq, TOOL_CALL, "read_file", input_data=arguments, output_data={"text": result})
 
 
 def _write(seq: int, content: str) -> TraceEvent:
     arguments = {"path": "a.py", "content": content}
-    return _event(seq, TOOL_CALL, "write_file", input_data=arguments, output_data={"text": "saved"})
+    return _make_event(seq, TOOL_CALL, "write_file", input_data=arguments, output_data={"text": "saved"})
 
 
-def _steps(names: str) -> list[TraceEvent]:
+def _make_steps(names: str) -> list[TraceEvent]:
     return [
-        _event(seq, TOOL_CALL, name, input_data={"step": seq}, output_data={"text": f"{name} {seq}"})
+        _make_event(seq, TOOL_CALL, name, input_data={"step": seq}, output_data={"text": f"{name} {seq}"})
         for seq, name in enumerate(names.split())
     ]
 
 
-def _talk(*messages: str) -> list[TraceEvent]:
+def _make_conversation(*messages: str) -> list[TraceEvent]:
     """Return messages of a user, each with a call and a reply after it."""
     said: list[TraceEvent] = []
     for text in messages:
-        said.append(_event(len(said), USER_MESSAGE, "user", input_data={"text": text}))
+        said.append(_make_event(len(said), USER_MESSAGE, "user", input_data={"text": text}))
         said.append(_call(len(said), {"path": "parser.py"}, f"edited {len(said)}"))
-        said.append(_reply(len(said), "Done, all tests pass.", 10))
+        said.append(_make_reply(len(said), "Done, all tests pass.", 10))
     return said
 
 
-def _replies(texts: Iterable[str]) -> list[TraceEvent]:
-    return [_reply(seq, text.format(seq), 10) for seq, text in enumerate(texts)]
+def _make_replies(texts: Iterable[str]) -> list[TraceEvent]:
+    return [_make_reply(seq, text.format(seq), 10) for seq, text in enumerate(texts)]
 
 
-def _reply(seq: int, text: str, tokens: int) -> TraceEvent:
-    return _event(seq, LLM_REQUEST, "model", output_data={"text": text}, token_count=tokens)
+def _make_reply(seq: int, text: str, tokens: int) -> TraceEvent:
+    return _make_event(seq, LLM_REQUEST, "model", output_data={"text": text}, token_count=tokens)
 
 
-def _event(seq: int, action_type: str, action_name: str, **fields: object) -> TraceEvent:
+def _make_event(seq: int, action_type: str, action_name: str, **fields: object) -> TraceEvent:
     return TraceEvent.from_dict(
         {
             "agent_id": _AGENT,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from steadyhelm.settings import LoadedSettings
     from steadyhelm.stores.sql_store import SQLStore
 
-_PORT: Final = 7433
+_DEFAULT_PORT: Final = 7433
 _SERVER_EXTRA: Final = (
     "`steadyhelm serve` needs Starlette and uvicorn. Type: pip install 'steadyhelm[server]'"
 )
@@ -38,7 +38,7 @@ def serve(
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="The port; 0 lets the system choose one.")
-    ] = _PORT,
+    ] = _DEFAULT_PORT,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser, signed in.")] = False,
     demo: Annotated[
         bool, typer.Option("--demo", help="Show a demo: a mixed past, and an agent at work.")

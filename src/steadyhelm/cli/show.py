@@ -57,7 +57,7 @@ def show(
         row = store.find_run(run, agent_id=find_agent(store, agent) if agent is not None else None)
         report = _read_run(store, row, None if everything else events)
     if as_json:
-        print_json(_as_data(report, payloads=payloads))
+        print_json(_to_data(report, payloads=payloads))
         return
     _print_header(report)
     _print_timeline(report, payloads=payloads)
@@ -69,7 +69,7 @@ def show(
 def _read_run(store: "Store", run: "StoredRun", most: int | None) -> _RunDetails:
     findings = store.get_drift_events(run.agent_id, run.run_id, limit=_FINDINGS_READ)[::-1]
     incidents = store.list_incidents(run.agent_id, run.run_id, limit=_INCIDENTS_READ)[::-1]
-    interventions = timeline.interventions_by_step(incidents)
+    interventions = timeline.group_interventions_by_step(incidents)
     evidence = {event_id for incident in incidents for event_id in incident.event_ids}
     return _RunDetails(
         run=run,
@@ -98,7 +98,7 @@ def _find_not_checked(store: "BaselineStore", run: "StoredRun") -> dict[str, str
     return reasons if run.goal else reasons | {"goal_drift": "not checked: the run has no goal"}
 
 
-def _as_data(report: _RunDetails, *, payloads: bool) -> dict[str, Any]:
+def _to_data(report: _RunDetails, *, payloads: bool) -> dict[str, Any]:
     hidden = () if payloads else _PAYLOAD_FIELDS
     places = report.selection.places
     return {
@@ -110,14 +110,14 @@ def _as_data(report: _RunDetails, *, payloads: bool) -> dict[str, Any]:
         ],
         "events_left_out": report.run.events - len(report.selection.steps),
         "findings": [
-            {**finding.to_dict(), "seq": places.get(timeline.event_of(finding))}
+            {**finding.to_dict(), "seq": places.get(timeline.get_event_id(finding))}
             for finding in report.findings
         ],
         "incidents": [
             {**incident.to_dict(), "evidence": report.selection.seqs(incident.event_ids)}
             for incident in report.incidents
         ],
-        "interventions": timeline.interventions_as_data(report.interventions),
+        "interventions": timeline.interventions_to_data(report.interventions),
         "tools": report.tools,
         "not_checked": report.not_checked,
     }
@@ -157,7 +157,7 @@ def _print_timeline(report: _RunDetails, *, payloads: bool) -> None:
     if not report.selection.steps:
         say("No steps of this run are stored.")
         return
-    for line in timeline.timeline_lines(report.selection, report.run, payloads=payloads):
+    for line in timeline.iter_timeline_lines(report.selection, report.run, payloads=payloads):
         print_wrapped(screen, line, indent=timeline.WRAPPED_INDENT)
     if report.run.events > len(report.selection.steps):
         say(f"Not all steps are shown. All of them: steadyhelm show {safe(report.run.run_id)} --all")

@@ -7,10 +7,10 @@ import msgspec
 
 from steadyhelm.reports.formats import (
     format_duration,
+    format_response_level,
+    format_verdict,
     pluralize,
-    response_level,
     step_number,
-    verdict_word,
 )
 from steadyhelm.reports.terminal import safe, severity_label
 
@@ -35,7 +35,7 @@ WRAPPED_INDENT: Final = 11
 """Where a line of the timeline goes on when the terminal is too narrow for it."""
 _OUTCOME_MARKS: Final = {"worked": "✔", "ignored": "○", "worse": "✖", "unknown": "?"}
 _OUTCOME_STYLES: Final = {"worked": "green", "ignored": "yellow", "worse": "red", "unknown": "dim"}
-_OUTCOMES: Final = {"unknown": "outcome unknown"}
+_OUTCOME_LABELS: Final = {"unknown": "outcome unknown"}
 _OUTCOMES_NOT_DELIVERED: Final = {
     "worked": "ended by itself",
     "ignored": "continued",
@@ -72,12 +72,12 @@ class Selection(NamedTuple):
         return sorted(self.places[event_id] for event_id in event_ids if event_id in self.places)
 
 
-def event_of(finding: "DriftEvent") -> str:
+def get_event_id(finding: "DriftEvent") -> str:
     """Return the id of the event at which a finding was made."""
     return finding.event_id.removesuffix(f"/{finding.detector}")
 
 
-def interventions_by_step(incidents: Iterable["Incident"]) -> dict[int, list[ShownIntervention]]:
+def group_interventions_by_step(incidents: Iterable["Incident"]) -> dict[int, list[ShownIntervention]]:
     """Return the interventions of these incidents, by the step at which they were made."""
     found: dict[int, list[ShownIntervention]] = {}
     for incident in incidents:
@@ -86,7 +86,7 @@ def interventions_by_step(incidents: Iterable["Incident"]) -> dict[int, list[Sho
     return dict(sorted(found.items()))
 
 
-def interventions_as_data(interventions: Mapping[int, list[ShownIntervention]]) -> list[dict[str, Any]]:
+def interventions_to_data(interventions: Mapping[int, list[ShownIntervention]]) -> list[dict[str, Any]]:
     """Return the interventions as data, in the order of their steps."""
     return [
         {
@@ -114,7 +114,7 @@ def select_steps(
     """
     by_event: dict[str, list[DriftEvent]] = {}
     for finding in findings:
-        by_event.setdefault(event_of(finding), []).append(finding)
+        by_event.setdefault(get_event_id(finding), []).append(finding)
     survey = _survey_run(store, run, by_event, interventions, {*by_event, *evidence})
     shown = pick_places(survey.total, [*survey.interventions, *survey.findings], most)
     steps: list[ShownStep] = []
@@ -130,7 +130,7 @@ def select_steps(
     return Selection(steps, skipped, survey.places)
 
 
-class _Survey(NamedTuple):
+class _StepOverview(NamedTuple):
     """The number of steps in a run, which of them have interventions or only findings, the places of ids."""
 
     total: int
@@ -145,7 +145,7 @@ def _survey_run(
     by_event: Container[str],
     interventions: Container[int],
     wanted: Container[str],
-) -> _Survey:
+) -> _StepOverview:
     interventions_at: list[int] = []
     findings_at: list[int] = []
     places: dict[str, int] = {}
@@ -158,7 +158,7 @@ def _survey_run(
             interventions_at.append(total - 1)
         elif event.event_id in by_event:
             findings_at.append(total - 1)
-    return _Survey(total, interventions_at, findings_at, places)
+    return _StepOverview(total, interventions_at, findings_at, places)
 
 
 def pick_places(total: int, marked: Sequence[int], most: int | None) -> set[int] | range:
@@ -181,31 +181,31 @@ def pick_places(total: int, marked: Sequence[int], most: int | None) -> set[int]
     return shown
 
 
-def timeline_lines(selection: Selection, run: "StoredRun", *, payloads: bool) -> Iterator["Text"]:
+def iter_timeline_lines(selection: Selection, run: "StoredRun", *, payloads: bool) -> Iterator["Text"]:
     """Yield the timeline, line by line."""
     for step in selection.steps:
         if step.skipped:
-            yield _gap_line(step.skipped)
+            yield _format_gap(step.skipped)
         yield step_line(step.recorded, run.started_at)
         if payloads:
-            yield from _payload_lines(step.recorded)
+            yield from _iter_payload_lines(step.recorded)
         for finding in step.findings:
-            yield _finding_line(finding)
+            yield _format_finding(finding)
         for shown in step.interventions:
-            yield from intervention_lines(shown, in_full=payloads)
+            yield from iter_intervention_lines(shown, in_full=payloads)
     if selection.skipped_at_end:
-        yield _gap_line(selection.skipped_at_end)
+        yield _format_gap(selection.skipped_at_end)
 
 
-def intervention_lines(shown: ShownIntervention, *, in_full: bool) -> Iterator["Text"]:
+def iter_intervention_lines(shown: ShownIntervention, *, in_full: bool) -> Iterator["Text"]:
     """Yield one intervention: the response, its reasons, what was expected of it, and its outcome."""
     from rich.text import Text
 
     made = shown.intervention
-    yield Text(f"{_DETAIL_INDENT}→ ").append(_response(made), style="bold")
+    yield Text(f"{_DETAIL_INDENT}→ ").append(_format_response(made), style="bold")
     wording = f"{safe(made.wording, most=_WORDING_WIDTH)}, " if made.wording else ""
     incident_id = safe(shown.incident.incident_id)
-    yield Text(f"{_DETAIL_INDENT}  {wording}incident {incident_id}{_cost_before(made)}")
+    yield Text(f"{_DETAIL_INDENT}  {wording}incident {incident_id}{_format_cost_before(made)}")
     if made.because:
         yield Text(f"{_DETAIL_INDENT}  because {safe(' and '.join(made.because), most=_LINE_WIDTH)}")
     if in_full and made.guidance:
@@ -215,33 +215,35 @@ def intervention_lines(shown: ShownIntervention, *, in_full: bool) -> Iterator["
     if made.expected:
         within = f" within {pluralize(made.window, 'step')}" if made.window else ""
         yield Text(f"{_DETAIL_INDENT}  expected{within}: {safe(made.expected, most=_LINE_WIDTH)}")
-    yield Text(f"{_DETAIL_INDENT}  ").append(_outcome(made), style=_OUTCOME_STYLES.get(made.outcome, ""))
+    yield Text(f"{_DETAIL_INDENT}  ").append(
+        _format_outcome(made), style=_OUTCOME_STYLES.get(made.outcome, "")
+    )
 
 
 def describe_intervention(made: "Intervention") -> str:
     """Return one intervention on one line: its step, response level, verdict and outcome."""
-    level, verdict = response_level(made.action, made.verdict), verdict_word(made.verdict)
+    level, verdict = format_response_level(made.action, made.verdict), format_verdict(made.verdict)
     return f"step {step_number(made.seq)}: {level}, verdict {verdict}, outcome {made.outcome}"
 
 
-def _response(made: "Intervention") -> str:
-    text = f"{response_level(made.action, made.verdict)}, verdict {verdict_word(made.verdict)}"
+def _format_response(made: "Intervention") -> str:
+    text = f"{format_response_level(made.action, made.verdict)}, verdict {format_verdict(made.verdict)}"
     if made.wanted is not None and made.wanted != made.verdict:
-        text += f" ({verdict_word(made.wanted)} was wanted)"
+        text += f" ({format_verdict(made.wanted)} was wanted)"
     if not made.said:
         text += ", not delivered"
     return f"{text}, chronic" if made.hard else text
 
 
-def _cost_before(made: "Intervention") -> str:
+def _format_cost_before(made: "Intervention") -> str:
     """Return what the incident had cost before the intervention."""
     parts = [pluralize(made.tokens_before, "token")] if made.tokens_before else []
     parts += [f"${made.cost_before_usd:,.4f}"] if made.cost_before_usd else []
     return f", after {' and '.join(parts)}" if parts else ""
 
 
-def _outcome(made: "Intervention") -> str:
-    words = (_OUTCOMES if made.said else _OUTCOMES_NOT_DELIVERED).get(made.outcome, made.outcome)
+def _format_outcome(made: "Intervention") -> str:
+    words = (_OUTCOME_LABELS if made.said else _OUTCOMES_NOT_DELIVERED).get(made.outcome, made.outcome)
     at = f" at step {step_number(made.settled_seq)}" if made.settled_seq is not None else ""
     saved = (
         f", saved at most {pluralize(made.tokens_saved, 'token')}" if made.tokens_saved and made.said else ""
@@ -249,7 +251,7 @@ def _outcome(made: "Intervention") -> str:
     return f"{_OUTCOME_MARKS.get(made.outcome, '?')} {words}{at}{saved}"
 
 
-def _gap_line(skipped: int) -> "Text":
+def _format_gap(skipped: int) -> "Text":
     from rich.text import Text
 
     return Text(f"{_STEP_INDENT}... {pluralize(skipped, 'step')} ...", style="dim")
@@ -260,30 +262,32 @@ def step_line(recorded: "RecordedEvent", started_at: float) -> "Text":
     from rich.text import Text
 
     event = recorded.event
-    line = Text(f"{step_number(event.seq):>5} {_offset(event.timestamp - started_at):>9}  ", style="dim")
+    line = Text(
+        f"{step_number(event.seq):>5} {_format_offset(event.timestamp - started_at):>9}  ", style="dim"
+    )
     line.append(f"{_STEP_MARKS.get(event.action_type, '?')} ", style="not dim")
     line.append(safe(event.action_name, most=_VALUE_WIDTH), style="not dim bold")
-    line.append(_content(recorded), style="not dim")
+    line.append(_format_content(recorded), style="not dim")
     if event.error is not None:
         line.append(f"  ✖ {safe(event.error, most=_ERROR_WIDTH)}", style="not dim red")
     return line
 
 
-def _content(recorded: "RecordedEvent") -> str:
+def _format_content(recorded: "RecordedEvent") -> str:
     event = recorded.event
     result = format_value(event.output_data) if event.error is None and event.output_data is not None else ""
     arrow = f" => {result}" if result else ""
     if event.action_type == "tool_call":
-        return f"({_arguments(event.input_data)}){arrow}"
+        return f"({_format_arguments(event.input_data)}){arrow}"
     if event.action_type == "user_message":
         return f" {safe(event.text, most=2 * _VALUE_WIDTH)}"
     if event.action_type == "state_transition" and event.metadata:
-        return f" {_arguments({name: it for name, it in event.metadata.items() if it})}"
+        return f" {_format_arguments({name: it for name, it in event.metadata.items() if it})}"
     given = f" {format_value(event.input_data)}" if event.input_data is not None else ""
     return given + arrow
 
 
-def _arguments(data: Any) -> str:
+def _format_arguments(data: Any) -> str:
     if isinstance(data, dict):
         pairs = ", ".join(f"{name}={format_value(value)}" for name, value in data.items())
         return safe(pairs, most=2 * _VALUE_WIDTH)
@@ -303,7 +307,7 @@ def format_value(value: Any, most: int = _VALUE_WIDTH) -> str:
     return safe(msgspec.json.encode(value).decode(), most=most)
 
 
-def _payload_lines(recorded: "RecordedEvent") -> Iterator["Text"]:
+def _iter_payload_lines(recorded: "RecordedEvent") -> Iterator["Text"]:
     from rich.text import Text
 
     for name, encoded in (
@@ -315,7 +319,7 @@ def _payload_lines(recorded: "RecordedEvent") -> Iterator["Text"]:
             yield Text(f"{_STEP_INDENT}   {name}: {safe(encoded.decode('utf-8', 'replace'))}", style="dim")
 
 
-def _finding_line(finding: "DriftEvent") -> "Text":
+def _format_finding(finding: "DriftEvent") -> "Text":
     from rich.text import Text
 
     line = Text(f"{_STEP_INDENT}   ")
@@ -327,5 +331,5 @@ def _finding_line(finding: "DriftEvent") -> "Text":
     return line
 
 
-def _offset(seconds: float) -> str:
+def _format_offset(seconds: float) -> str:
     return f"+{format_duration(seconds)}" if seconds >= 0 else f"-{format_duration(-seconds)}"

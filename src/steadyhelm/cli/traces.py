@@ -47,7 +47,7 @@ def traces(
     run_id = safe(row.run_id)
     print_table(
         _TITLES,
-        [_row(recorded, row.started_at) for recorded in steps],
+        [_format_row(recorded, row.started_at) for recorded in steps],
         empty=f"No steps of run {run_id} are stored.",
     )
     if steps and row.events > len(steps):
@@ -64,7 +64,7 @@ def _find_run(store: "RunStore", agent_id: str, run: str) -> "StoredRun":
     return newest[0]
 
 
-def _row(recorded: "RecordedEvent", started_at: float) -> tuple[Any, ...]:
+def _format_row(recorded: "RecordedEvent", started_at: float) -> tuple[Any, ...]:
     event = recorded.event
     result = safe(event.error, most=_VALUE_WIDTH) if event.error is not None else _format(event.output_data)
     return (

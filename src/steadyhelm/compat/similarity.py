@@ -19,7 +19,7 @@ _MIN_STEM_CHARS: Final = 3
 ResultOutcome = Literal["", "failed", "waiting", "done"]
 
 _TOKEN: Final = re.compile(r'"[^"\s]{1,200}"|`[^`\s]{1,200}`|[\w$@#%~*\\/][\w$@#%~*\\/.:+\'\u2019-]*')
-_FACT_MARK: Final = re.compile(r"[\d_/\\.@#$%~*:]|(?<=[^\W\d_])[A-Z]")
+_FACT_CHARACTER: Final = re.compile(r"[\d_/\\.@#$%~*:]|(?<=[^\W\d_])[A-Z]")
 _PLURAL: Final = re.compile(r"[^\W\d_]{2,60}(?<!s)s")
 
 _FAILURE_WORDS: Final = re.compile(
@@ -188,7 +188,7 @@ def _split_tokens(text: str) -> Iterator[tuple[str, bool]]:
 def _is_fact(token: str, *, opens: bool) -> bool:
     if token.isalpha() and token.islower():
         return False
-    if token[0] in '"`' or _FACT_MARK.search(token):
+    if token[0] in '"`' or _FACT_CHARACTER.search(token):
         return True
     # A capital inside a sentence marks a name; at the beginning of one it does not.
     return not opens and token[0].isupper()

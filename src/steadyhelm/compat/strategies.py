@@ -208,7 +208,7 @@ def find_oscillation(steps: Sequence[RecordedStep], threshold: int) -> LoopDetec
 
 def find_dead_end(steps: Sequence[RecordedStep], threshold: int) -> LoopDetection | None:
     """Return a dead end: `threshold` steps, not all the same, without progress and in the same state."""
-    loop = _steps_without_progress(steps, threshold)
+    loop = _find_steps_without_progress(steps, threshold)
     if len(loop) < threshold or len({step.action for step in loop}) == 1:
         return None
     failed = sum(step.outcome == "failed" for step in loop) / len(loop)
@@ -262,7 +262,7 @@ def _compare_answers(earlier: RecordedStep, later: RecordedStep) -> float:
     return compare_results(earlier.parsed_answer, later.parsed_answer)
 
 
-def _steps_without_progress(steps: Sequence[RecordedStep], threshold: int) -> Sequence[RecordedStep]:
+def _find_steps_without_progress(steps: Sequence[RecordedStep], threshold: int) -> Sequence[RecordedStep]:
     """Return the steps since the state last changed or a step brought something new; none if too few."""
     start = len(steps)
     while start and steps[start - 1].state == steps[-1].state:

@@ -194,7 +194,7 @@ class DriftDetector:
         if self.classify_tool(newest.tool) != "read":
             return ()
         reads = []
-        for event in _latest_first(events, newest.target):
+        for event in _list_latest_first(events, newest.target):
             kind = self.classify_tool(event.tool)
             if event.content_hash != newest.content_hash or (kind == "write" and not event.content_hash):
                 break
@@ -207,7 +207,7 @@ class DriftDetector:
         newest = events[-1]
         if self.classify_tool(newest.tool) != "write" or not newest.content_hash:
             return ()
-        _, *earlier = (event for event in _latest_first(events, newest.target) if event.content_hash)
+        _, *earlier = (event for event in _list_latest_first(events, newest.target) if event.content_hash)
         if not earlier or earlier[0].content_hash == newest.content_hash:
             return ()
         same = (event for event in earlier if event.content_hash == newest.content_hash)
@@ -221,7 +221,7 @@ class DriftDetector:
             return ()
         error = _normalize_error(newest.error)
         runs: list[Event] = []
-        for event in _latest_first(events, newest.target):
+        for event in _list_latest_first(events, newest.target):
             if event.tool != newest.tool:
                 continue
             if event.error is None or _normalize_error(event.error) != error:
@@ -230,7 +230,7 @@ class DriftDetector:
         return runs[::-1] if len(runs) >= REPEATS_OF_LOOP else ()
 
 
-def _latest_first(events: Sequence[Event], target: str) -> Iterable[Event]:
+def _list_latest_first(events: Sequence[Event], target: str) -> Iterable[Event]:
     """Return the events of one target, the latest first."""
     return (event for event in reversed(events) if event.target == target)
 

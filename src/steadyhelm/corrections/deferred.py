@@ -220,8 +220,8 @@ _MIN_COMMON_WORDS: Final = 2
 _MAX_EVIDENCE: Final = 3
 _MAX_NAMES_IN_WRITTEN_LINE: Final = 3
 
-_TICKED: Final = re.compile(r"`([^`\n]{2,80})`")
-_CLOCK: Final = re.compile(r"\d\d:\d\d:\d\d")
+_BACKTICKED: Final = re.compile(r"`([^`\n]{2,80})`")
+_CLOCK_TIME: Final = re.compile(r"\d\d:\d\d:\d\d")
 
 
 class TurnContent(NamedTuple):
@@ -260,7 +260,7 @@ def find_names(text: str) -> Iterator[str]:
     >>> sorted(find_names("in src/app/main.go:12 the call to `get user` in parseArgs"))
     ['get user', 'main.go', 'parseargs']
     """
-    for ticked in _TICKED.findall(text):
+    for ticked in _BACKTICKED.findall(text):
         yield _fold_name(ticked)
     for match in load_lexicon(PACKAGE, "attribution")["name"].regex.finditer(text):
         name = _fold_name(match.group())
@@ -313,7 +313,7 @@ def _find_written_names(message: str) -> Iterator[str]:
     """Yield the names in the lines that a person wrote: one with a clock or many names in it was pasted."""
     for line in message.splitlines():
         names = list(find_names(line))
-        if len(names) <= _MAX_NAMES_IN_WRITTEN_LINE and not _CLOCK.search(line):
+        if len(names) <= _MAX_NAMES_IN_WRITTEN_LINE and not _CLOCK_TIME.search(line):
             yield from names
 
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 from steadyhelm.environment import get_home
 from steadyhelm.errors import FormatError, NotFoundError, SteadyhelmError
 
-_CHUNK: Final = 1 << 20
+_CHUNK_BYTES: Final = 1 << 20
 
 Report = Callable[[str], None]
 """Called with a sentence about the next step."""
@@ -229,7 +229,7 @@ def _copy_verified(member: IO[bytes], path: Path, file: WeightsFile) -> None:
     left = file.size
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
         # Reading stops one byte after the expected size, so that an endless file is not read to its end.
-        while chunk := member.read(min(_CHUNK, left + 1)):
+        while chunk := member.read(min(_CHUNK_BYTES, left + 1)):
             left -= len(chunk)
             if left < 0:
                 raise _build_file_error(file, f"size expected {file.size}, got more")

@@ -10,9 +10,9 @@ from steadyhelm.errors import FormatError
 MAX_WORD_CHARS: Final = 100
 """A longer run of letters counts as unknown, as in training."""
 
-_UNKNOWN: Final = "[UNK]"
-_START: Final = "[CLS]"
-_END: Final = "[SEP]"
+_UNKNOWN_PIECE: Final = "[UNK]"
+_START_PIECE: Final = "[CLS]"
+_END_PIECE: Final = "[SEP]"
 _CHARACTERS_KEPT: Final = 4096
 _CJK: Final = (
     range(0x3400, 0x4DC0),
@@ -40,7 +40,7 @@ class WordPiece:
     """
 
     def __init__(self, vocabulary: dict[str, int]) -> None:
-        missing = [token for token in (_UNKNOWN, _START, _END) if token not in vocabulary]
+        missing = [token for token in (_UNKNOWN_PIECE, _START_PIECE, _END_PIECE) if token not in vocabulary]
         if missing:
             raise FormatError(
                 f"The vocabulary has no {' and no '.join(missing)}: it is not that of a BERT model."
@@ -63,12 +63,12 @@ class WordPiece:
 
     def encode(self, text: str, *, limit: int) -> list[int]:
         """Return the numbers of the text's pieces between the start and end marks, `limit` at most in all."""
-        numbers = [self._vocabulary[_START]]
+        numbers = [self._vocabulary[_START_PIECE]]
         for piece in self._iter_pieces(text):
             if len(numbers) >= limit - 1:
                 break
             numbers.append(self._vocabulary[piece])
-        return [*numbers, self._vocabulary[_END]]
+        return [*numbers, self._vocabulary[_END_PIECE]]
 
     def tokenize(self, text: str) -> list[str]:
         """Return the text's pieces as written in the vocabulary."""
@@ -86,13 +86,13 @@ class WordPiece:
     def _split_word(self, word: str) -> list[str]:
         """Return the longest pieces of a word from left to right; unknown if a rest fits none."""
         if len(word) > MAX_WORD_CHARS:
-            return [_UNKNOWN]
+            return [_UNKNOWN_PIECE]
         pieces: list[str] = []
         start = 0
         while start < len(word):
             piece = self._find_longest_piece(word, start)
             if piece is None:
-                return [_UNKNOWN]
+                return [_UNKNOWN_PIECE]
             pieces.append(piece)
             start += len(piece) - (2 if start else 0)
         return pieces

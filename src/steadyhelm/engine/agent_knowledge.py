@@ -318,7 +318,7 @@ class AgentKnowledge:
         self._thresholds = Thresholds.combine(store.list_thresholds(agent_id))
         self._profiles = _read_profiles(store, agent_id) if self._uses_profiles else {}
         self._tools = _read_tools(store, agent_id)
-        self._suspended = _by_given_id(store.list_suspended(agent_id, limit=_SUSPENDED_KEPT))
+        self._suspended = _group_by_given_id(store.list_suspended(agent_id, limit=_SUSPENDED_KEPT))
         self._set_baselines(baselines)
 
     def _load_incidents(self, store: Store, version: object) -> None:
@@ -383,7 +383,7 @@ def _read_tools(store: KnowledgeStore, agent_id: str) -> dict[str, str]:
     return {mark.tool: mark.kind for mark in store.list_tool_marks(agent_id)}
 
 
-def _by_given_id(stored_ids: Sequence[str]) -> dict[str, str]:
+def _group_by_given_id(stored_ids: Sequence[str]) -> dict[str, str]:
     """Return the stored ids by the ids runs may have been started with; the latest of several."""
     by_given: dict[str, str] = {}
     for stored_id in stored_ids:

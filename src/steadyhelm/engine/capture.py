@@ -95,8 +95,8 @@ class Capture:
         input_json, output_json = encode_canonical(input_data), encode_canonical(output_data)
         metadata_json = b"" if metadata is None else encode_canonical(metadata)
         # Copies of what is stored, which the host cannot change.
-        input_data = _decode_json(input_json) if input_json else _EMPTY.get(id(type(input_data)))
-        output_data = _decode_json(output_json) if output_json else _EMPTY.get(id(type(output_data)))
+        input_data = _decode_json(input_json) if input_json else _EMPTY_BY_TYPE.get(id(type(input_data)))
+        output_data = _decode_json(output_json) if output_json else _EMPTY_BY_TYPE.get(id(type(output_data)))
         details = _decode_json(metadata_json) if metadata_json else None
         if metadata_json and type(details) is not dict:
             details = {"value": details}
@@ -214,4 +214,4 @@ def _clean(text: str) -> str:
 
 
 _decode_json: Final = msgspec.json.Decoder().decode
-_EMPTY: Final[dict[int, Any]] = {id(str): "", id(dict): {}, id(list): [], id(tuple): []}
+_EMPTY_BY_TYPE: Final[dict[int, Any]] = {id(str): "", id(dict): {}, id(list): [], id(tuple): []}

@@ -17,7 +17,7 @@ from steadyhelm.journal.frames import Damage, Entry
 from steadyhelm.logs import logger
 from steadyhelm.sink import Loss, Record, Sink, StoringSink
 
-_TRIES: Final = 3
+_MAX_TRIES: Final = 3
 _MAX_PARTS: Final = 64
 _PAUSE_S: Final = 0.05
 _MAX_PAUSE_S: Final = 2.0
@@ -145,7 +145,7 @@ class BatchDelivery:
 
     def _write(self, records: Sequence[Record], sink: Sink) -> None:
         """Hand a batch to a sink that does not store: a few times whole, then in halves."""
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_TRIES):
             try:
                 sink.write(records)
             except BaseException as exc:  # noqa: BLE001 - a sink may fail in any way; the others get their batch

@@ -38,7 +38,7 @@ class DetectorRunner:
     ) -> None:
         self.baseline = baseline
         self.detectors = list(detectors)
-        self._goal_detectors = _goal_detectors(self.detectors)
+        self._select_goal_detectors = _select_goal_detectors(self.detectors)
         self.thresholds = thresholds or Thresholds()
         self._health = health
         self.failures: dict[str, int] = {}
@@ -71,7 +71,7 @@ class DetectorRunner:
 
     def follow_goal(self, goal: GoalTracker) -> None:
         """Pass the tracked goal to the detectors of goal drift."""
-        for detector in self._goal_detectors:
+        for detector in self._select_goal_detectors:
             detector.follow_goal(goal)
 
     def check(self, event: TraceEvent, recent: Sequence[str]) -> list[DriftEvent] | None:
@@ -106,7 +106,7 @@ class DetectorRunner:
     def measure_goal_drift(self) -> float | None:
         """Return the largest goal drift, 0 to 1, that a detector measured; None when none could."""
         level = None
-        for detector in self._goal_detectors:
+        for detector in self._select_goal_detectors:
             seen = detector.level
             if seen is not None and (level is None or seen > level):
                 level = seen
@@ -120,7 +120,7 @@ class DetectorRunner:
     def explain_missing_goal_level(self) -> str:
         """Return why no detector measured the goal drift."""
         reasons = [
-            detector.not_checked or "too little was said to judge" for detector in self._goal_detectors
+            detector.not_checked or "too little was said to judge" for detector in self._select_goal_detectors
         ]
         return reasons[-1] if reasons else "no detector of goal drift"
 
@@ -209,10 +209,10 @@ class DetectorRunner:
 
     def _replace(self, detector: Detector, placeholder: Detector) -> None:
         self.detectors = [*(other for other in self.detectors if other is not detector), placeholder]
-        self._goal_detectors = _goal_detectors(self.detectors)
+        self._select_goal_detectors = _select_goal_detectors(self.detectors)
 
 
-def _goal_detectors(detectors: Sequence[Detector]) -> list[Detector]:
+def _select_goal_detectors(detectors: Sequence[Detector]) -> list[Detector]:
     return [detector for detector in detectors if detector.kind == "goal"]
 
 

@@ -18,13 +18,13 @@ DAILY_BUDGET: Final = "daily_budget"
 
 _LIMITS: Final = ("steps", "tokens", "cost_usd", "wall_s")
 # For the model; the recommendation in the assessment is for people.
-_ADVICE: Final = {
+_ADVICE_BY_ACTION: Final = {
     DriftAction.INJECT_REMINDER: "Say in one sentence how your next step serves the goal, then take it.",
     DriftAction.SUMMARIZE_REPLAN: "Leave what does not serve the goal, and plan from what you know.",
     DriftAction.CHECKPOINT_RESET: "What you did since then has led away from the goal.",
     DriftAction.ASK_USER: "Say what you have done, and what keeps you from the goal.",
 }
-_SCORES: Final = {
+_SCORE_BY_ACTION: Final = {
     DriftAction.INJECT_REMINDER: 0.5,
     DriftAction.SUMMARIZE_REPLAN: 0.7,
     DriftAction.CHECKPOINT_RESET: 0.9,
@@ -32,7 +32,7 @@ _SCORES: Final = {
 }
 
 
-def drift_score_findings(
+def make_drift_score_findings(
     event: TraceEvent, assessment: DriftAssessment, action: DriftAction
 ) -> Sequence[DriftEvent]:
     """Return the drift score as a finding. Where goal drift leads, only replies can show it."""
@@ -44,13 +44,13 @@ def drift_score_findings(
         # Calls neither change the goal signal nor can they improve it.
         return ()
     return [
-        _finding(
+        _make_finding(
             event,
             DRIFT_SCORE,
             "resource" if leading == "budget_velocity" else "goal",
-            _SCORES[action],
+            _SCORE_BY_ACTION[action],
             f"drift score {assessment.overall_score:.2f} of 1, mostly {SIGNAL_NAMES[leading]}",
-            _ADVICE[action],
+            _ADVICE_BY_ACTION[action],
             drift=round(assessment.overall_score, 4),
             contributions=assessment.contributions,
         )
@@ -70,11 +70,13 @@ def count_quarters_overspent(budget: BudgetState) -> int:
     )
 
 
-def budget_findings(event: TraceEvent, budget: BudgetState, *, ongoing: bool = False) -> Sequence[DriftEvent]:
+def make_budget_findings(
+    event: TraceEvent, budget: BudgetState, *, ongoing: bool = False
+) -> Sequence[DriftEvent]:
     """Return a finding when the budget is used up, or only the reserve is left."""
     if budget.exhausted:
         return [
-            _finding(
+            _make_finding(
                 event,
                 BUDGET,
                 "resource",
@@ -88,7 +90,7 @@ def budget_findings(event: TraceEvent, budget: BudgetState, *, ongoing: bool = F
     if not budget.landing:
         return ()
     return [
-        _finding(
+        _make_finding(
             event,
             BUDGET,
             "resource",
@@ -100,7 +102,7 @@ def budget_findings(event: TraceEvent, budget: BudgetState, *, ongoing: bool = F
     ]
 
 
-def daily_budget_findings(
+def make_daily_budget_findings(
     event: TraceEvent, daily: DailyBudgetState, *, ongoing: bool = False
 ) -> Sequence[DriftEvent]:
     """Return a finding when the agent's budget of the day is used up: what is spent, and when it opens."""
@@ -111,7 +113,7 @@ def daily_budget_findings(
     }
     spent = ", ".join(amounts[name] for name in daily.exhausted_by if amounts.get(name))
     return [
-        _finding(
+        _make_finding(
             event,
             DAILY_BUDGET,
             "resource",
@@ -141,7 +143,7 @@ def _describe_amount(used: float, limit: float | None, shape: str, unit: str) ->
     return "" if limit is None else f"{shape.format(used)} of {shape.format(limit)} {unit}"
 
 
-def _finding(
+def _make_finding(
     event: TraceEvent,
     detector: str,
     kind: Kind,

@@ -9,7 +9,7 @@ from steadyhelm.budgets.adaptive_budget import AdaptiveBudget
 from steadyhelm.decisions import DailyBudgetState, Decision, DriftAction, DriftSignals, Hook
 from steadyhelm.engine.coercion import to_share
 from steadyhelm.engine.detector_runner import DetectorRunner
-from steadyhelm.engine.drift_findings import drift_score_findings
+from steadyhelm.engine.drift_findings import make_drift_score_findings
 from steadyhelm.engine.run_budget import RunBudget
 from steadyhelm.engine.steering import Steering
 from steadyhelm.events import (
@@ -384,4 +384,4 @@ class DriftState:
         action = self.action
         if action.level <= max((first_level(finding).level for finding in findings), default=0):
             return ()
-        return drift_score_findings(event, self._engine.score_drift(self.signals()), action)
+        return make_drift_score_findings(event, self._engine.score_drift(self.signals()), action)

@@ -13,7 +13,7 @@ from steadyhelm.sink import Loss
 _LOGGED_EVERY: Final = 1000
 
 
-_NOTED: Final = frozenset(
+_NOTED_REASONS: Final = frozenset(
     {
         "end of a run that is not live",
         "event out of order",
@@ -53,7 +53,7 @@ def select_losses(counts: Mapping[str, int]) -> dict[str, int]:
     >>> select_losses({"event out of order": 9, "not written before exit": 2})
     {'not written before exit': 2}
     """
-    return {reason: count for reason, count in counts.items() if reason not in _NOTED}
+    return {reason: count for reason, count in counts.items() if reason not in _NOTED_REASONS}
 
 
 class Health:

@@ -44,7 +44,7 @@ _FIRST_PAUSE_S: Final = 5.0
 _LONGEST_PAUSE_S: Final = 300.0
 _IDLE_S: Final = 60.0
 _MAX_REASON_CHARS: Final = 120
-_NOTHING: Final = JudgeVerdict(label=NO_VERDICT, confidence=0.0)
+_NO_ANSWER: Final = JudgeVerdict(label=NO_VERDICT, confidence=0.0)
 
 
 class JudgedRecorder(Protocol):
@@ -188,7 +188,7 @@ class JudgeWorker:
         reason = self._explain_refusal(recorder, worst)
         if reason:
             self._health.count(NOT_ASKED)
-            return self._report(question, _NOTHING, reason=reason, asked=False)
+            return self._report(question, _NO_ANSWER, reason=reason, asked=False)
         return self._ask_judge(question, worst)
 
     def _estimate(self, question: Question) -> JudgeAmounts:
@@ -272,5 +272,5 @@ class JudgeWorker:
     def _report_none(self, question: Question, used: JudgeAmounts, reason: str) -> JudgedReport:
         self._health.count(NO_USABLE_VERDICT)
         cost = used.cost_usd or None
-        verdict = structs.replace(_NOTHING, input_tokens=used.tokens, cost_usd=cost)
+        verdict = structs.replace(_NO_ANSWER, input_tokens=used.tokens, cost_usd=cost)
         return self._report(question, verdict, reason=reason[:_MAX_REASON_CHARS])

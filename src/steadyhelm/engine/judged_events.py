@@ -18,8 +18,8 @@ from steadyhelm.judging.severity_shifts import SeverityShifts, describe_step
 JUDGE: Final = "judge"
 """The detector name of findings that a verdict makes."""
 
-_KINDS: Final[dict[Subject, Kind]] = {"loop": "loop", "goal": "goal", "reply": "correction"}
-_ADVICE: Final[dict[Subject, str]] = {
+_KIND_BY_SUBJECT: Final[dict[Subject, Kind]] = {"loop": "loop", "goal": "goal", "reply": "correction"}
+_ADVICE_BY_SUBJECT: Final[dict[Subject, str]] = {
     "loop": "Say what is known by now, then try something that was not tried yet.",
     "goal": "Say in one sentence how the next step serves the goal, then take it.",
     "reply": "Read the user's last message as a correction of the turn before it.",
@@ -98,7 +98,7 @@ def _apply_step(
     incidents: IncidentTracker,
     totals: Totals,
 ) -> VerdictEffect:
-    kind, step = _KINDS[report.about], report.direction
+    kind, step = _KIND_BY_SUBJECT[report.about], report.direction
     if report.about == "reply":
         was_noticed = memory.set_correction(report.place, is_one=step > 0)
         if step > 0 and was_noticed and not memory.is_repeated(report):
@@ -123,8 +123,8 @@ def _build_finding(event: TraceEvent, report: JudgedReport, memory: VerdictMemor
     if report.about == "reply":
         # One correction is noticed; a second in a row is reported.
         score = MED_FROM if memory.is_repeated(report) else _NOTICED_SCORE
-    words = describe_step(_KINDS[report.about], 1)
-    return _make_finding(event, report, score, words, _ADVICE[report.about])
+    words = describe_step(_KIND_BY_SUBJECT[report.about], 1)
+    return _make_finding(event, report, score, words, _ADVICE_BY_SUBJECT[report.about])
 
 
 def _build_addressed_finding(event: TraceEvent, report: JudgedReport) -> DriftEvent:
@@ -135,7 +135,7 @@ def _build_addressed_finding(event: TraceEvent, report: JudgedReport) -> DriftEv
 def _make_finding(
     event: TraceEvent, report: JudgedReport, score: float, message: str, advice: str
 ) -> DriftEvent:
-    kind = _KINDS[report.about]
+    kind = _KIND_BY_SUBJECT[report.about]
     return DriftEvent(
         agent_id=event.agent_id,
         run_id=event.run_id,

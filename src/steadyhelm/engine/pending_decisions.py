@@ -17,7 +17,7 @@ NOBODY_RECEIVED: Final = (
     "guidance that nobody received: deliver it with run.guidance(), monitor.on_decision(), "
     "or @monitor.tool(append_guidance=True)"
 )
-_STRONG: Final[frozenset[Verdict]] = frozenset(("rollback", "ask", "stop"))
+_STRONG_VERDICTS: Final[frozenset[Verdict]] = frozenset(("rollback", "ask", "stop"))
 _GUIDANCE_KEPT: Final = 8
 _GOAL_SHOWN_CHARS: Final = 200
 _LEAST_PART_SHOWN: Final = 0.005
@@ -45,8 +45,8 @@ class PendingDecisions:
 
     def add(self, decision: Decision) -> None:
         """Add a decision. Of two strong ones the stronger counts, of equal guidance the later."""
-        if decision.verdict in _STRONG:
-            if self.strong is None or _strength(decision) >= _strength(self.strong):
+        if decision.verdict in _STRONG_VERDICTS:
+            if self.strong is None or _get_strength(decision) >= _get_strength(self.strong):
                 self.strong = decision
         elif decision.guidance and decision.verdict == "guide":
             others = [it for it in self.guidance if it.guidance != decision.guidance]
@@ -135,7 +135,7 @@ def format_reason(decision: Decision) -> str:
     return reason + unasked
 
 
-def _strength(decision: Decision) -> int:
+def _get_strength(decision: Decision) -> int:
     return VERDICTS.index(decision.verdict)
 
 

@@ -1,4 +1,7 @@
-"""The steps of a run whose saved state is not there yet: judged as those of a new run, then once more."""
+"""Keep the steps of a run whose saved state was not read yet.
+
+They are judged at once as those of a new run, and again from the saved state when it is there.
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence

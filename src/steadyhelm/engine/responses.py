@@ -126,7 +126,7 @@ class Responder:
         memory = self._memory
         judged = memory.incidents.judge(event, findings, memory.totals)
         reported = [it for it in findings if it.severity is not Severity.LOW]
-        readings = memory.fatigue.observe([_pattern_of(finding) for finding in reported])
+        readings = memory.fatigue.observe([_get_pattern(finding) for finding in reported])
         if reported:
             record_findings(memory.trust, event, memory.totals.names)
         else:
@@ -135,7 +135,7 @@ class Responder:
             finding.kind
             for finding in reported
             if not is_unusual_spending(finding)
-            and any(it.hard and it.pattern == _pattern_of(finding) for it in readings)
+            and any(it.hard and it.pattern == _get_pattern(finding) for it in readings)
         }
         decision, is_repeated = self._decide(findings, seq=event.seq, chronic=chronic, can=can)
         if decision.guidance and not is_repeated:
@@ -143,7 +143,7 @@ class Responder:
                 self._drift.note_goal_stated()
             # After an intervention, whether the pattern comes back is counted anew.
             for finding in reported:
-                memory.fatigue.reset(_pattern_of(finding))
+                memory.fatigue.reset(_get_pattern(finding))
         said = Decision(action=decision.action, findings=decision.findings) if is_repeated else decision
         noted = memory.incidents.observe(event, findings, said, memory.totals)
         return Observation(decision, keep_latest([*judged, *noted]), event.seq)
@@ -273,11 +273,11 @@ def _is_news(findings: Sequence[DriftEvent], action: DriftAction, seq: int, memo
             return finding.severity.rank > incident.severity.rank
         last = incident.interventions[-1]
         since = memory.totals.count_events(last.seq, seq)
-        if action.level > last.action.level or since > memory.fatigue.cooldown(_pattern_of(finding)):
+        if action.level > last.action.level or since > memory.fatigue.cooldown(_get_pattern(finding)):
             return True
     return False
 
 
-def _pattern_of(finding: DriftEvent) -> str:
+def _get_pattern(finding: DriftEvent) -> str:
     """Return what a finding is an instance of: its detector with the pattern, if it has one."""
     return f"{finding.detector}/{finding.context.get('pattern', '')}"

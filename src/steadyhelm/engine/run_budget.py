@@ -10,7 +10,11 @@ from steadyhelm.budgets.daily import decide_daily_extension, grant_daily, read_d
 from steadyhelm.budgets.limits import Budget
 from steadyhelm.budgets.memory import BudgetRules
 from steadyhelm.decisions import BudgetDecision, BudgetState, DailyBudgetState
-from steadyhelm.engine.drift_findings import budget_findings, count_quarters_overspent, daily_budget_findings
+from steadyhelm.engine.drift_findings import (
+    count_quarters_overspent,
+    make_budget_findings,
+    make_daily_budget_findings,
+)
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import (
@@ -100,16 +104,16 @@ class RunBudget:
             self.limits.record_inferred_progress(gained)
 
     def find(self, event: TraceEvent) -> Sequence[DriftEvent]:
-        """Return findings: once when only the reserve is left, always when nothing is."""
+        """Return findings: at one step when only the reserve is left, at every step when nothing is."""
         return [*self._find_in_run(event), *self._find_in_day(event)]
 
     def foresee(self, call: TraceEvent) -> Sequence[DriftEvent]:
         """Return findings when a budget is used up before a call. Changes no state."""
         found: list[DriftEvent] = []
         if self.limits is not None and self.limits.is_exhausted():
-            found += budget_findings(call, self.limits.get_status())
+            found += make_budget_findings(call, self.limits.get_status())
         if self.daily is not None and self.daily.exhausted:
-            found += daily_budget_findings(call, self.daily)
+            found += make_daily_budget_findings(call, self.daily)
         return found
 
     def apply_report(self, event: TraceEvent, progress: float | None) -> None:
@@ -134,8 +138,8 @@ class RunBudget:
             return None
         left, share = self.limits.get_status(), self._steering.child_share
         shares: dict[str, Any] = {
-            "steps": _share_of(left.steps_remaining, share),
-            "tokens": _share_of(left.tokens_remaining, share),
+            "steps": _take_share(left.steps_remaining, share),
+            "tokens": _take_share(left.tokens_remaining, share),
             "cost_usd": None if left.cost_remaining_usd is None else left.cost_remaining_usd * share,
         }
         return self.limits.reserve(**{**shares, **(given or Budget()).to_limits()})
@@ -189,12 +193,12 @@ class RunBudget:
             status = limits.get_status()
             before, now = self._exhausted_quarters, max(0, count_quarters_overspent(status))
             self._exhausted_quarters = max(before, now)
-            return budget_findings(event, status, ongoing=now <= before)
+            return make_budget_findings(event, status, ongoing=now <= before)
         self._exhausted_quarters = -1
         was_reported, self._landing_reported = self._landing_reported, limits.is_landing()
         # Reported again and again it would count as ignored: the reserve is there to be used.
         is_new = self._landing_reported and not was_reported
-        return budget_findings(event, limits.get_status()) if is_new else ()
+        return make_budget_findings(event, limits.get_status()) if is_new else ()
 
     def _find_in_day(self, event: TraceEvent) -> Sequence[DriftEvent]:
         """Return the day's budget as a finding, listed once in a run and day."""
@@ -202,7 +206,7 @@ class RunBudget:
             self._daily_reported = False
             return ()
         was_reported, self._daily_reported = self._daily_reported, True
-        return daily_budget_findings(event, self.daily, ongoing=was_reported)
+        return make_daily_budget_findings(event, self.daily, ongoing=was_reported)
 
     def _set_limits(self, reported: dict[str, Any]) -> None:
         """Set the limits of this run that were given with its start."""
@@ -271,5 +275,5 @@ class RunBudget:
         return decision
 
 
-def _share_of(amount: int | None, share: float) -> int | None:
+def _take_share(amount: int | None, share: float) -> int | None:
     return None if amount is None else int(amount * share)

@@ -101,7 +101,7 @@ class RunControl:
         self.goal = goal
         self.version = version
         daily = None if disabled else _make_ledger(agent_id, steering, dispatch, clock)
-        self.knowledge = knowledge = AgentKnowledge(
+        self.knowledge = AgentKnowledge(
             agent_id,
             store if not disabled else None,
             calibration_runs=calibration_runs,
@@ -117,20 +117,25 @@ class RunControl:
             make_questioner=_prepare_questioner(capture, judge),
         )
         self.runs = LiveRuns(most_live)
-        self.services = services = RunServices(
-            agent_id,
+        self.services = self._make_services(capture, clock, price, daily)
+        self._set_inner_locks()
+        self.checkpoints = RunCheckpoints(keeper, self.services, dispatch.run_on_writer)
+        self._starter = self._make_starter(sample_rate, make_id)
+
+    def _make_services(
+        self, capture: Capture, clock: Callable[[], float], price: Price | None, daily: DailyLedger | None
+    ) -> RunServices:
+        return RunServices(
+            self.agent_id,
             capture=capture,
-            health=health,
-            queue=dispatch,
+            health=self.health,
+            queue=self.dispatch,
             clock=clock,
             price=price,
-            knowledge=knowledge,
+            knowledge=self.knowledge,
             daily=daily,
-            judge=judge,
+            judge=self.judge,
         )
-        self._set_inner_locks()
-        self.checkpoints = RunCheckpoints(keeper, services, dispatch.run_on_writer)
-        self._starter = self._make_starter(sample_rate, make_id)
 
     def _make_starter(self, sample_rate: float, make_id: Callable[[], str]) -> RunStarter:
         return RunStarter(

@@ -23,7 +23,7 @@ from steadyhelm.sink import (
     StoringSink,
 )
 
-_MAX_REMEMBERED: Final = 10_000
+_MAX_RUNS_REMEMBERED: Final = 10_000
 
 
 class RunIdentities:
@@ -37,8 +37,8 @@ class RunIdentities:
     def __init__(self, sink: StoringSink, health: Health) -> None:
         self._sink = sink
         self._health = health
-        self._renamed: BoundedDict[str, str] = BoundedDict(_MAX_REMEMBERED)
-        self._epochs: BoundedDict[str, None] = BoundedDict(_MAX_REMEMBERED)
+        self._renamed: BoundedDict[str, str] = BoundedDict(_MAX_RUNS_REMEMBERED)
+        self._epochs: BoundedDict[str, None] = BoundedDict(_MAX_RUNS_REMEMBERED)
 
     def resolve(self, entries: Sequence[Entry]) -> list[Record]:
         """Return the records with the ids under which their runs are stored."""

@@ -6,7 +6,7 @@ from zlib import crc32
 
 from msgspec import Struct, field
 
-from steadyhelm.calibration import frequent_sequences
+from steadyhelm.calibration import find_frequent_sequences
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
 
 _NAMES_KEPT: Final = 400
@@ -121,7 +121,7 @@ class Totals(Struct):
             errors=self.errors,
             duration_ms=max(0.0, self.last_at - started_at) * 1000,
             had_incident=had_incident,
-            sequences=frequent_sequences(self.names),
+            sequences=find_frequent_sequences(self.names),
             doubts=doubts,
         )
 
@@ -142,7 +142,7 @@ class SeenPlaces(Struct, array_like=True):
         if missing:
             self.gaps = [*self.gaps, (last_seq + 1, event.seq - 1)][-_GAPS_KEPT:]
             self.digests += [0] * min(missing, _DIGESTS_KEPT)
-        self.digests.append(_digest(event))
+        self.digests.append(_compute_digest(event))
         if len(self.digests) > 2 * _DIGESTS_KEPT:
             del self.digests[:-_DIGESTS_KEPT]
 
@@ -155,13 +155,13 @@ class SeenPlaces(Struct, array_like=True):
                 rest = [(first, place - 1), (place + 1, last)]
                 self.gaps[index : index + 1] = [gap for gap in rest if gap[0] <= gap[1]]
                 if back < len(self.digests):
-                    self.digests[-1 - back] = _digest(event)
+                    self.digests[-1 - back] = _compute_digest(event)
                 return "late"
         is_known = back < len(self.digests)
-        return "conflicting" if is_known and self.digests[-1 - back] != _digest(event) else "repeated"
+        return "conflicting" if is_known and self.digests[-1 - back] != _compute_digest(event) else "repeated"
 
 
-def _digest(event: TraceEvent) -> int:
+def _compute_digest(event: TraceEvent) -> int:
     """Return a number for what an event says, the same in every process; never 0, which stands for none."""
     said = f"{event.action_type}\0{event.action_name}\0{event.timestamp!r}\0{event.call_hash}\0"
     said += f"{event.result_hash}\0{event.token_count}\0{event.error}"

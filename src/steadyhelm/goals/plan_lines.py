@@ -66,7 +66,7 @@ def parse_items(lines: Iterable[str]) -> Iterator[PlanItem]:
             yield item
 
 
-def apply_remarks(item: PlanItem, words: str) -> str:
+def move_remarks_to(item: PlanItem, words: str) -> str:
     """Apply the remarks in brackets to an item; return the text without them."""
     bare, found = split_remarks(words)
     for aside in found:
@@ -94,7 +94,7 @@ def _split_line(text: str) -> _Line | None:
 def _build_item(line: _Line) -> PlanItem | None:
     status, words = split_status(" ".join(line.words[:LINE_CHARS_READ].split()), line.mark)
     item = PlanItem(description="", number=line.number, status=status)
-    item.description = to_single_line(apply_remarks(item, words).replace("**", "").strip(" :"))
+    item.description = to_single_line(move_remarks_to(item, words).replace("**", "").strip(" :"))
     return item if any(map(str.isalpha, item.description)) else None
 
 

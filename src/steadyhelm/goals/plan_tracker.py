@@ -17,7 +17,7 @@ from steadyhelm.goals.work_signals import is_plan_tool
 from steadyhelm.lexicons import load_lexicon
 
 PlanSource = Literal["", "reply", "tool", "given"]
-_SOURCES: Final[tuple[PlanSource, ...]] = ("", "reply", "tool", "given")
+_PLAN_SOURCES: Final[tuple[PlanSource, ...]] = ("", "reply", "tool", "given")
 
 MAX_STEPS: Final = 60
 _REPLY_CHARS_READ: Final = 8_192
@@ -104,7 +104,7 @@ class PlanTracker(Struct):
         """Replace the plan, or where it comes from a better source, update the status of its steps."""
         if not items:
             return
-        if _SOURCES.index(source) < _SOURCES.index(self.source):
+        if _PLAN_SOURCES.index(source) < _PLAN_SOURCES.index(self.source):
             self._update_statuses(items)
             return
         if source == "reply" and self.is_followed and not any(item.status for item in items):

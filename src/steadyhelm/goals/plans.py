@@ -11,7 +11,7 @@ from steadyhelm.goals.plan_lines import (
     HEADING,
     LINE_CHARS_READ,
     PlanItem,
-    apply_remarks,
+    move_remarks_to,
     parse_item,
     parse_items,
     parse_status,
@@ -151,7 +151,7 @@ def _iter_mapping_items(data: Mapping[str, Any], level: int) -> Iterator[PlanIte
         item.status = parse_status(data.get("status")) or item.status
         item.success_criteria = to_single_line(_get_first(data, _CRITERIA_KEYS))
         item.waits_for += _read_names(_get_first(data, _DEPENDENCY_KEYS))
-        apply_remarks(item, f"(effort: {data.get('effort')}) (priority: {data.get('priority')})")
+        move_remarks_to(item, f"(effort: {data.get('effort')}) (priority: {data.get('priority')})")
         item.step_budget = _read_count(data.get("step_budget"))
         item.token_budget = _read_count(data.get("token_budget"))
         yield item

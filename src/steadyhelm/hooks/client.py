@@ -150,7 +150,7 @@ def _must_respond_now(arguments: "list[str]") -> bool:
 # The resident.
 
 
-def socket_path() -> str:
+def get_socket_path() -> str:
     """Return the socket the resident listens on; empty where there can be no resident."""
     path = get_home() + "/hook.sock"
     allowed = os.environ.get(HOOK_HOST, "1") != "0" and hasattr(os, "fork")
@@ -170,7 +170,7 @@ def ask_resident(request: HookRequest) -> "bytes | None":
 
     Raises TimeoutError when it does not respond in time.
     """
-    path = socket_path()
+    path = get_socket_path()
     if not path:
         return None
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -203,7 +203,7 @@ def _set_timeout(connection: "_socket.socket", deadline: Deadline) -> None:
 
 def _start_resident(request: HookRequest) -> "bytes | None":
     """Let a copy of this process handle the event and stay as the resident; None when that is impossible."""
-    path = socket_path()
+    path = get_socket_path()
     if not path:
         return None
     try:
@@ -308,7 +308,7 @@ def _finish_later(request: HookRequest) -> None:
 
 def _finish(request: HookRequest) -> None:
     """Have the event handled by the resident, or by this copy, where it can be as a new one."""
-    path = socket_path()
+    path = get_socket_path()
     until = Deadline(LATE_TIMEOUT_S / 2)
     try:
         while path and not until.has_passed():

@@ -10,7 +10,7 @@ from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
 from steadyhelm.hooks import waiting_steps
 from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline
 from steadyhelm.hooks.log import write_log
-from steadyhelm.hooks.request import STATUS_LINE, STEP, HookRequest
+from steadyhelm.hooks.request import STATUS_LINE, STEP_SUFFIX, HookRequest
 from steadyhelm.hooks.sessions import HookParts, HookSessions, TooManyRunsError, build_hook_parts
 from steadyhelm.hooks.status_line import build_status_line
 from steadyhelm.hooks.waiting_steps import WaitingStep
@@ -156,7 +156,7 @@ def record_waiting(parts: HookParts, store: SQLStore, deadline: Deadline, patien
         for name in waiting_steps.list_due() if is_holder else ():
             if deadline.left_s() < _RECORDING_MARGIN_S:
                 return
-            if name.endswith(STEP):
+            if name.endswith(STEP_SUFFIX):
                 _record_one(name, parts, store)
             else:
                 _count_note(name, store)
@@ -175,7 +175,7 @@ def _record_one(name: str, parts: HookParts, store: SQLStore) -> None:
     at = waiting.at
     sessions = HookSessions(parts, DIALECTS[waiting.agent], store, clock=lambda: at)
     try:
-        token = waiting_steps.token_of(name)
+        token = waiting_steps.read_token(name)
         sessions.handle(waiting.step, late=True, token=token, noted=waiting_steps.list_tokens())
     except StoreError:
         raise
@@ -194,7 +194,7 @@ def _count_note(name: str, store: SQLStore) -> None:
 
 
 def _count_one(name: str, reason: str, store: SQLStore) -> None:
-    _write_loss(store, reason, time.time(), waiting_steps.token_of(name))
+    _write_loss(store, reason, time.time(), waiting_steps.read_token(name))
     waiting_steps.remove(name)
 
 

@@ -68,7 +68,7 @@ def plan_install(agent: str, path: Path, mode: str = "", *, status_line: str | N
     content = settings_entries.parse_settings(text, path)
     installed = set(settings_entries.find_installed_events(content).values()) - {""}
     mode = mode or (installed.pop() if len(installed) == 1 else DEFAULT_MODE)
-    command = settings_entries.hook_command(agent, mode)
+    command = settings_entries.build_hook_command(agent, mode)
     fresh = settings_entries.add_entries(content, agent, command, status_line=status_line)
     after = before
     if before is None or fresh != content:
@@ -104,7 +104,7 @@ def diff_lines(change: SettingsChange) -> Iterator[str]:
     return difflib.unified_diff(sides[0], sides[1], names[0], names[1], lineterm="")
 
 
-def backup_path(path: Path) -> Path:
+def get_backup_path(path: Path) -> Path:
     """Return where the backup of a settings file is kept."""
     return _record_path(path, ".before")
 
@@ -154,7 +154,7 @@ def _back_up(change: SettingsChange) -> _InstallRecord:
     content = settings_entries.parse_settings(text, change.path)
     rest = settings_entries.remove_entries(content)
     clean = before if rest == content else settings_entries.write_settings(text, rest).encode()
-    _replace_file(backup_path(change.path), clean)
+    _replace_file(get_backup_path(change.path), clean)
     return _InstallRecord(path=str(change.path), existed=True, digest="")
 
 
@@ -180,7 +180,7 @@ def _read_record(path: Path) -> _InstallRecord | None:
 
 
 def _read_backup(path: Path) -> bytes | None:
-    return _read_bytes(backup_path(path))
+    return _read_bytes(get_backup_path(path))
 
 
 def _read_bytes(path: Path) -> bytes | None:

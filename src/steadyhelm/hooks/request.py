@@ -19,9 +19,9 @@ STATUS_LINE = "statusline"
 """The argument of a request for the status line, which is no step."""
 STEPS_FOLDER = "hook-steps"
 """Steps that wait to be recorded, in Steadyhelm's own folder."""
-OPEN = ".open"
+OPEN_SUFFIX = ".open"
 """The ending of an empty file, the note of an event. The process at work on the event holds a lock on it."""
-STEP = ".step"
+STEP_SUFFIX = ".step"
 """The ending of a file with a step that waits, without secrets."""
 
 
@@ -79,7 +79,7 @@ class HookRequest:
         own = [f"{name}={value}" for name, value in get_variables().items()]
         until = f"{self.deadline.at!r}{' late' if self.is_late else ''}"
         facts = [repr(self.at), self.token, until, str(len(self.arguments))]
-        head = "\0".join([installation_id(), working_directory(), *facts, *self.arguments, *own])
+        head = "\0".join([get_installation_id(), get_working_directory(), *facts, *self.arguments, *own])
         encoded = head.encode("utf-8", "surrogateescape")
         return len(encoded).to_bytes(4, "big") + len(self.body).to_bytes(4, "big") + encoded + self.body
 
@@ -91,11 +91,11 @@ class HookRequest:
         if not self.is_step or self.note >= 0:
             return
         try:
-            path, flags = f"{steps_folder()}/{self.name}{OPEN}", os.O_CREAT | os.O_WRONLY
+            path, flags = f"{get_steps_folder()}/{self.name}{OPEN_SUFFIX}", os.O_CREAT | os.O_WRONLY
             try:
                 self.note = os.open(path, flags, 0o600)
             except FileNotFoundError:
-                for folder in (get_home(), steps_folder()):
+                for folder in (get_home(), get_steps_folder()):
                     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib takes long to load
                 self.note = os.open(path, flags, 0o600)
             try_lock(self.note)
@@ -105,7 +105,7 @@ class HookRequest:
     def remove_note(self) -> None:
         """Remove the note: the event is recorded, waits as a step, or was counted as lost."""
         try:  # noqa: SIM105 - contextlib takes long to load
-            os.unlink(f"{steps_folder()}/{self.name}{OPEN}")  # noqa: PTH108 - pathlib takes long to load
+            os.unlink(f"{get_steps_folder()}/{self.name}{OPEN_SUFFIX}")  # noqa: PTH108 - pathlib takes long to load
         except OSError:
             pass
 
@@ -132,17 +132,17 @@ def try_lock(file: int) -> "bool | None":
     return True
 
 
-def steps_folder() -> str:
+def get_steps_folder() -> str:
     """Return the folder of steps that wait to be recorded."""
     return f"{get_home()}/{STEPS_FOLDER}"
 
 
-def installation_id() -> str:
+def get_installation_id() -> str:
     """Return which installation this is: a resident of another one must not respond for it."""
     return f"{sys.executable} {os.stat(__file__).st_mtime_ns}"  # noqa: PTH116 - pathlib takes long to load
 
 
-def working_directory() -> str:
+def get_working_directory() -> str:
     """Return the working directory, or / when it was removed."""
     try:
         return os.getcwd()  # noqa: PTH109 - pathlib takes long to load

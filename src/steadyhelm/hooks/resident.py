@@ -19,7 +19,7 @@ from steadyhelm.forks import ForkSafeLock
 from steadyhelm.hooks import client
 from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline, set_alarm
 from steadyhelm.hooks.handler import handle_request, prune_store, record_rest, send_alerts
-from steadyhelm.hooks.request import HookRequest, installation_id, working_directory
+from steadyhelm.hooks.request import HookRequest, get_installation_id, get_working_directory
 
 IDLE_TIMEOUT_S: Final = 600.0
 _READ_TIMEOUT_S: Final = 1.0
@@ -61,7 +61,7 @@ def handle_alone(request: HookRequest, sender: int) -> None:
     if response is None:
         handle_request(request.make_late(WORK_TIMEOUT_S))
     request.release_note()
-    path = client.socket_path()
+    path = client.get_socket_path()
     lock = client.acquire_lock(path) if path else None
     if lock is not None:
         run_resident(path, lock)
@@ -144,7 +144,7 @@ class Resident:
         if head[0] == _STOP_REQUEST:
             self._end()
         request, folder, variables = _unpack_request(head, body)
-        if head[0] != installation_id():
+        if head[0] != get_installation_id():
             self._end()  # after an upgrade the next hook starts a resident of the new version
         connection.sendall(client.ALIVE_MARK)
         if not self._turn.acquire(timeout=request.deadline.left_s()):
@@ -223,7 +223,7 @@ def _unpack_request(head: list[str], body: bytes) -> tuple[HookRequest, str, dic
 
 @contextlib.contextmanager
 def _in_folder(folder: str) -> Iterator[None]:
-    before = working_directory()
+    before = get_working_directory()
     with contextlib.suppress(OSError):
         os.chdir(folder)
     try:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from steadyhelm.decisions import Decision
 
 
-_KEY: Final = "hook"
-_FIXMAP: Final = 0x80
+_MEMORY_KEY: Final = "hook"
+_MSGPACK_FIXMAP: Final = 0x80
 _MAP16: Final = 0xDE
 _FIXMAP_KEYS: Final = 15
 _NOTICES_KEPT: Final = 256
@@ -97,12 +97,12 @@ def append_memory(state: bytes, memory: HookMemory) -> bytes:
     """Return the saved session with our memory as one more key, which other readers ignore."""
     if state[0] == _MAP16:
         keys, fields = int.from_bytes(state[1:3]), state[3:]
-    elif _FIXMAP <= state[0] <= _FIXMAP + _FIXMAP_KEYS:
-        keys, fields = state[0] - _FIXMAP, state[1:]
+    elif _MSGPACK_FIXMAP <= state[0] <= _MSGPACK_FIXMAP + _FIXMAP_KEYS:
+        keys, fields = state[0] - _MSGPACK_FIXMAP, state[1:]
     else:
         return state
     encode = msgspec.msgpack.encode
-    return bytes([_MAP16]) + (keys + 1).to_bytes(2) + fields + encode(_KEY) + encode(memory)
+    return bytes([_MAP16]) + (keys + 1).to_bytes(2) + fields + encode(_MEMORY_KEY) + encode(memory)
 
 
 def read_memory(state: bytes) -> HookMemory:
@@ -234,7 +234,7 @@ class SessionStep:
 
     def _record_reply(self, step: HookStep) -> "Decision":
         if step.error is not None:
-            self.memory.note_once(_failure_mark(step))
+            self.memory.note_once(_compute_failure_mark(step))
         return self._recorder.record(
             LLM_REQUEST,
             "reply",
@@ -274,7 +274,7 @@ class SessionStep:
     def _read_transcript_end(self, step: HookStep) -> None:
         """Record what only the transcript has: a reply written late, or none after a stop."""
         usage = self._read_usage(step)
-        if usage.failure and self.memory.note_once(_failure_mark(step)):
+        if usage.failure and self.memory.note_once(_compute_failure_mark(step)):
             # The program may be gone before its hook about the failure is done.
             self._recorder.record(LLM_REQUEST, "reply", error=usage.failure, token_count=usage.tokens)
         elif usage.tokens:
@@ -317,7 +317,7 @@ def _end_mark(step: HookStep) -> str:
     return f"done:{step.call_id}" if own else ""
 
 
-def _failure_mark(step: HookStep) -> str:
+def _compute_failure_mark(step: HookStep) -> str:
     """Return the mark of a turn whose model failed."""
     return f"failed:{step.turn}"
 

@@ -136,7 +136,7 @@ class HookSessions:
         with self._store.transaction():
             if deadline is not None:
                 deadline.require_time()
-            if token and not self._account(token, noted):
+            if token and not self._mark_recorded(token, noted):
                 return NOTHING
             opened = self._open(step, late=late)
             if opened is None:
@@ -161,7 +161,7 @@ class HookSessions:
         for report in self._parts.judging.take(run.agent_id, run.run_id):
             recorder.record_judged(report)
 
-    def _account(self, token: str, noted: Collection[str]) -> bool:
+    def _mark_recorded(self, token: str, noted: Collection[str]) -> bool:
         """Mark a step as recorded, in the transaction that records it; return whether it was not before."""
         if self._store.is_accounted(token):
             return False
@@ -173,13 +173,13 @@ class HookSessions:
         """Read what is new in the transcript. Called before the transaction: a disk may take any time."""
         if not step.transcript or step.kind in _WITHOUT_TOKENS:
             return None
-        return read_transcript(step.transcript, self._parts.read_to.get(_transcript_key(step), 0))
+        return read_transcript(step.transcript, self._parts.read_to.get(_get_transcript_key(step), 0))
 
     def _remember_position(self, step: HookStep, memory: HookMemory, *, has_ended: bool) -> None:
         if has_ended or not step.transcript:
-            self._parts.read_to.pop(_transcript_key(step), None)
+            self._parts.read_to.pop(_get_transcript_key(step), None)
         else:
-            self._parts.read_to[_transcript_key(step)] = memory.read_to
+            self._parts.read_to[_get_transcript_key(step)] = memory.read_to
 
     def _write(self, records: list[Record]) -> None:
         losses = self._parts.health.list_losses(self._clock())
@@ -293,5 +293,5 @@ class HookSessions:
         return daily
 
 
-def _transcript_key(step: HookStep) -> str:
+def _get_transcript_key(step: HookStep) -> str:
     return f"{step.run_id}\0{step.transcript}"

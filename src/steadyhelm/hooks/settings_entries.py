@@ -77,7 +77,7 @@ def find_settings_file(agent: str, *, project: bool) -> Path:
         raise FormatError(f"The settings of {agent} cannot be found: {exc}.") from exc
 
 
-def hook_command(agent: str, mode: str) -> str:
+def build_hook_command(agent: str, mode: str) -> str:
     """Return the command the agent runs at each event."""
     return f"{_get_own_command()} hook --agent {agent} --mode {mode}"
 

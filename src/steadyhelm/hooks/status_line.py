@@ -36,7 +36,7 @@ def build_status_line(
     parts = [f"drifting: {', '.join(going_on)}" if going_on else "on course", f"{run.tool_calls} calls"]
     if incidents:
         parts.append(f"{len(incidents)} incident{'s' if len(incidents) > 1 else ''}")
-    tokens = run.tokens or _tokens_in_payload(payload)
+    tokens = run.tokens or _read_tokens(payload)
     if tokens:
         parts.append(f"{format_count(tokens)} tokens")
     words = f"steadyhelm: {' · '.join(parts)}"
@@ -68,7 +68,7 @@ def _find_latest_run(store: "RunStore", session: str, agent: str) -> "StoredRun 
     return found
 
 
-def _tokens_in_payload(payload: dict[str, Any]) -> float:
+def _read_tokens(payload: dict[str, Any]) -> float:
     window = payload.get("context_window")
     if not isinstance(window, dict):
         return 0.0

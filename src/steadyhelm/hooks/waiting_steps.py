@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from steadyhelm.engine.capture import Capture
 from steadyhelm.hooks.deadline import LATE_TIMEOUT_S, Deadline
-from steadyhelm.hooks.request import OPEN, STEP, HookRequest, steps_folder, try_lock
+from steadyhelm.hooks.request import OPEN_SUFFIX, STEP_SUFFIX, HookRequest, get_steps_folder, try_lock
 from steadyhelm.recordings.hook_events.hook_step import HookStep
 
 VERSION: Final = 1
@@ -75,7 +75,7 @@ def redact_step(step: HookStep, capture: Capture) -> HookStep:
 
 def put_step(request: HookRequest, waiting: WaitingStep) -> str:
     """Write the step to disk; return why that was not possible, empty when it was."""
-    folder = Path(steps_folder())
+    folder = Path(get_steps_folder())
     content = msgspec.msgpack.encode(waiting)
     if len(content) > _MAX_STEP_BYTES:
         return "hook: the step is too large to wait"
@@ -86,7 +86,7 @@ def put_step(request: HookRequest, waiting: WaitingStep) -> str:
         fresh = folder / f".{request.name}.{os.getpid()}.new"
         with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
             file.write(content)
-        fresh.replace(folder / f"{request.name}{STEP}")
+        fresh.replace(folder / f"{request.name}{STEP_SUFFIX}")
     except OSError:
         with contextlib.suppress(OSError, UnboundLocalError):
             fresh.unlink(missing_ok=True)
@@ -97,24 +97,24 @@ def put_step(request: HookRequest, waiting: WaitingStep) -> str:
 def list_names() -> list[str]:
     """Return the names of all files that wait, oldest first."""
     try:
-        return sorted(os.listdir(steps_folder()))  # noqa: PTH208 - a Path for each is not needed
+        return sorted(os.listdir(get_steps_folder()))  # noqa: PTH208 - a Path for each is not needed
     except OSError:
         return []
 
 
 def list_tokens() -> list[str]:
     """Return the tokens of all events that have a note or wait as a step."""
-    return [token_of(name) for name in list_names()]
+    return [read_token(name) for name in list_names()]
 
 
 def list_due() -> list[str]:
     """Return the names of the steps that wait and of the notes of lost ones, oldest first."""
-    return [name for name in list_names() if name.endswith(STEP) or is_lost(name)]
+    return [name for name in list_names() if name.endswith(STEP_SUFFIX) or is_lost(name)]
 
 
 def count_waiting() -> int:
     """Return how many steps wait to be recorded."""
-    return sum(name.endswith(STEP) for name in list_names())
+    return sum(name.endswith(STEP_SUFFIX) for name in list_names())
 
 
 @contextlib.contextmanager
@@ -125,7 +125,7 @@ def hold_folder(patience_s: float) -> Iterator[bool]:
     """
     until = Deadline(patience_s)
     try:
-        folder = os.open(steps_folder(), os.O_RDONLY)
+        folder = os.open(get_steps_folder(), os.O_RDONLY)
     except OSError:
         yield False
         return
@@ -140,7 +140,7 @@ def hold_folder(patience_s: float) -> Iterator[bool]:
 def read_step(name: str) -> WaitingStep | None:
     """Return a step that waits; None when it cannot be read."""
     try:
-        content = (Path(steps_folder()) / name).read_bytes()
+        content = (Path(get_steps_folder()) / name).read_bytes()
         waiting = msgspec.msgpack.decode(content, type=WaitingStep)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
@@ -150,13 +150,13 @@ def read_step(name: str) -> WaitingStep | None:
 def is_lost(name: str) -> bool:
     """Return whether this file is the note of an event whose processes ended before it was done."""
     digits = name.partition("-")[0]
-    if not name.endswith(OPEN) or not digits.isdigit():
+    if not name.endswith(OPEN_SUFFIX) or not digits.isdigit():
         return False
     age_s = time.time() - int(digits) / 1e6
     if age_s < _NOTE_WRITTEN_S:
         return False
     try:
-        file = os.open(f"{steps_folder()}/{name}", os.O_RDONLY)
+        file = os.open(f"{get_steps_folder()}/{name}", os.O_RDONLY)
     except OSError:
         return False
     try:
@@ -169,14 +169,14 @@ def is_lost(name: str) -> bool:
 
 def has_step(note: str) -> bool:
     """Return whether the step of this note waits: its process was ended before it removed the note."""
-    return (Path(steps_folder()) / f"{note.removesuffix(OPEN)}{STEP}").exists()
+    return (Path(get_steps_folder()) / f"{note.removesuffix(OPEN_SUFFIX)}{STEP_SUFFIX}").exists()
 
 
 def remove(name: str) -> None:
     """Remove a file that waits; with a step its note, which is left when its process was ended in between."""
-    for file in (name.removesuffix(STEP) + OPEN, name):
+    for file in (name.removesuffix(STEP_SUFFIX) + OPEN_SUFFIX, name):
         with contextlib.suppress(OSError):
-            (Path(steps_folder()) / file).unlink()
+            (Path(get_steps_folder()) / file).unlink()
 
 
 def delete_steps(database: str, capture: Capture, agent_id: str, run_id: str | None = None) -> int:
@@ -205,17 +205,17 @@ def _list_runs(database: str, capture: Capture) -> list[tuple[str, str, str]]:
     """Return the file, the agent and the run of each step that waits for this database."""
     found = []
     for name in list_names():
-        waiting = read_step(name) if name.endswith(STEP) else None
+        waiting = read_step(name) if name.endswith(STEP_SUFFIX) else None
         if waiting is not None and waiting.step is not None and waiting.database == database:
             agent = capture.name(waiting.step.get_agent(waiting.agent))
             found.append((name, agent, waiting.step.run_id))
     return found
 
 
-def token_of(name: str) -> str:
+def read_token(name: str) -> str:
     """Return the token in the name of a file.
 
-    >>> token_of("01763245600000000-1a2b3c4d.step")
+    >>> read_token("01763245600000000-1a2b3c4d.step")
     '1a2b3c4d'
     """
     return name.partition("-")[2].partition(".")[0]

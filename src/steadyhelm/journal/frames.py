@@ -25,8 +25,8 @@ from steadyhelm.sink import (
     to_unicode,
 )
 
-_MARK: Final = b"\xf5\x9d"
-_FRAME: Final = struct.Struct("<2sHII")
+_FRAME_MARK: Final = b"\xf5\x9d"
+_FRAME_HEADER: Final = struct.Struct("<2sHII")
 _MAX_RECORDS: Final = 0xFFFF
 _READ_BYTES: Final = 1 << 20
 _LEAST_RECORD_BYTES: Final = 8
@@ -89,7 +89,7 @@ class _StoredEvent(Struct, array_like=True):
 
 _EVENT: Final = "event"
 _EVENT_FIELDS: Final = _StoredEvent.__struct_fields__[:-5]
-_TYPES: Final[dict[str, type]] = {
+_RECORD_TYPES: Final[dict[str, type]] = {
     kind.__name__: kind
     for kind in (RunInfo, DriftEvent, Incident, RunSummary, Loss, SavedState, PinnedBaseline, DailyGrant)
 }
@@ -97,7 +97,7 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _frame_decoder: Final = msgspec.msgpack.Decoder(tuple[str, list[tuple[str, msgspec.Raw]]])
 _event_decoder: Final = msgspec.msgpack.Decoder(_StoredEvent, strict=False)
 _decoders: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
-    name: msgspec.msgpack.Decoder(kind, strict=False) for name, kind in _TYPES.items()
+    name: msgspec.msgpack.Decoder(kind, strict=False) for name, kind in _RECORD_TYPES.items()
 }
 
 
@@ -119,7 +119,7 @@ def encode_frame(epoch: str, records: Sequence[Record]) -> bytes:
         fitting = [_describe(make_storable(record)) for record in records]
         body = msgspec.msgpack.encode((to_unicode(epoch), fitting), enc_hook=repr)
     count = min(len(records), _MAX_RECORDS)
-    return _FRAME.pack(_MARK, count, len(body), zlib.crc32(body, count)) + body
+    return _FRAME_HEADER.pack(_FRAME_MARK, count, len(body), zlib.crc32(body, count)) + body
 
 
 def _describe(record: Record) -> tuple[str, Any]:
@@ -217,31 +217,33 @@ def scan_frames(descriptor: int, start: int, end: int) -> Iterator[tuple[int, Fo
 
 def _find_end(window: _Window, at: int) -> int | None:
     """Return the place behind the frame; None when there is no frame, or the file ends before it does."""
-    head = window.get(at, _FRAME.size)
-    if len(head) < _FRAME.size:
+    head = window.get(at, _FRAME_HEADER.size)
+    if len(head) < _FRAME_HEADER.size:
         return None
-    mark, _, length, _ = _FRAME.unpack(head)
-    behind: int = at + _FRAME.size + length
-    return behind if mark == _MARK and behind <= window.end else None
+    mark, _, length, _ = _FRAME_HEADER.unpack(head)
+    behind: int = at + _FRAME_HEADER.size + length
+    return behind if mark == _FRAME_MARK and behind <= window.end else None
 
 
 def _count_records(window: _Window, at: int, behind: int) -> int:
     """Return how many records a damaged frame held: by what follows its head, else as its head says."""
     frame = window.get(at, behind - at)
-    body = frame[_FRAME.size :]
+    body = frame[_FRAME_HEADER.size :]
     try:
         return max(1, _decode(body)[0])
     except (msgspec.MsgspecError, KeyError, UnicodeDecodeError):
         pass
-    _, count, length, _ = _FRAME.unpack_from(frame) if len(frame) >= _FRAME.size else (b"", 1, 0, 0)
+    _, count, length, _ = (
+        _FRAME_HEADER.unpack_from(frame) if len(frame) >= _FRAME_HEADER.size else (b"", 1, 0, 0)
+    )
     # A head whose length is wrong may have any count.
     return max(1, min(count, length // _LEAST_RECORD_BYTES)) if length == len(body) else 1
 
 
 def _read_whole(window: _Window, at: int, behind: int) -> list[Entry] | Held | Withdrawal | None:
     frame = window.get(at, behind - at)
-    _, count, _, checksum = _FRAME.unpack_from(frame)
-    body = frame[_FRAME.size :]
+    _, count, _, checksum = _FRAME_HEADER.unpack_from(frame)
+    body = frame[_FRAME_HEADER.size :]
     try:
         records, found = _decode(body)
     except (msgspec.MsgspecError, KeyError, UnicodeDecodeError):
@@ -254,7 +256,7 @@ def _read_whole(window: _Window, at: int, behind: int) -> list[Entry] | Held | W
 def _find_whole(window: _Window, at: int) -> int | None:
     """Return the place of the next frame that can be read."""
     while at < window.end:
-        found = window.get(at, _READ_BYTES).find(_MARK)
+        found = window.get(at, _READ_BYTES).find(_FRAME_MARK)
         if found < 0:
             at += _READ_BYTES - 1
             continue

@@ -28,7 +28,7 @@ class TokensUsed(NamedTuple):
     output_tokens: int = 0
 
 
-def with_one_try(client: Any, timeout_s: float) -> Any:
+def disable_retries(client: Any, timeout_s: float) -> Any:
     """Return the client with this timeout and without retries, so that one call is one request."""
     change = getattr(client, "with_options", None)
     return change(max_retries=0, timeout=timeout_s) if callable(change) else client
@@ -86,7 +86,7 @@ class OpenAIJudge:
             )
         refuse_asynchronous(create)
         self.model = model
-        self._client = with_one_try(client, timeout_s)
+        self._client = disable_retries(client, timeout_s)
         # Newer models of OpenAI take one name of the limit, most other servers the other.
         is_own = _OWN_HOST in str(getattr(client, "base_url", ""))
         names = ["max_completion_tokens", "max_tokens"] if is_own else ["max_tokens", "max_completion_tokens"]
@@ -115,7 +115,7 @@ class OpenAIJudge:
         return parse_reply(getattr(getattr(choices[0], "message", None), "content", None), question, tokens)
 
 
-_TOOL: Final = "give_verdict"
+_VERDICT_TOOL: Final = "give_verdict"
 
 
 class AnthropicJudge:
@@ -137,12 +137,12 @@ class AnthropicJudge:
             )
         refuse_asynchronous(create)
         self.model = model
-        self._client = with_one_try(client, timeout_s)
+        self._client = disable_retries(client, timeout_s)
 
     def judge(self, question: Question) -> JudgeVerdict:
         """Return the model's answer; raises whatever the client raises."""
         tool = {
-            "name": _TOOL,
+            "name": _VERDICT_TOOL,
             "description": "Give the verdict on the question.",
             "input_schema": build_answer_schema(question),
         }
@@ -151,7 +151,7 @@ class AnthropicJudge:
             max_tokens=MAX_ANSWER_TOKENS,
             messages=[{"role": "user", "content": question.text}],
             tools=[tool],
-            tool_choice={"type": "tool", "name": _TOOL},
+            tool_choice={"type": "tool", "name": _VERDICT_TOOL},
         )
         tokens = read_tokens(reply, "input_tokens", "output_tokens")
         blocks = getattr(reply, "content", None) or []

@@ -21,7 +21,7 @@ STEPS_UNTIL_LOST: Final = 100
 """Steps after which no answer to a question comes any more: the process that asked has ended."""
 
 _SUBJECTS_KEPT: Final = 64
-_LOWERED: Final = frozenset({"lowered_because", "judged"})
+_LOWERED_KEYS: Final = frozenset({"lowered_because", "judged"})
 """What the context of a finding has when people or a judge have lowered it."""
 
 GOAL_PATTERN: Final = name_pattern("goal", "", "goal_drift")
@@ -94,7 +94,7 @@ class Questioner:
     ) -> Question | None:
         memory = self.memory
         loops = [it for it in findings if it.kind == "loop" and not is_certain(it)]
-        is_noticed = any(not _LOWERED & it.context.keys() for it in loops)
+        is_noticed = any(not _LOWERED_KEYS & it.context.keys() for it in loops)
         proof = memory.loop.observe(event, memory.notes.steps, is_noticed=is_noticed)
         worst = max(loops, key=lambda it: (it.severity.rank, it.score), default=None)
         pattern = _name_alike(event) if worst is None else name_pattern("loop", worst.subject, worst.detector)

@@ -30,15 +30,15 @@ _RULES: Final = (
     '{{"label": one of {labels}, "confidence": 0 to 1, '
     '"quote": at most 20 words copied exactly from those lines}}.'
 )
-_LOOP: Final = (
+_LOOP_QUESTION: Final = (
     "An agent repeats itself. Is this repetition without progress ({drift}), or healthy work such as a batch "
     "over different things, a retry that gets further, or waiting that is due ({healthy})?"
 )
-_GOAL: Final = (
+_GOAL_QUESTION: Final = (
     "Do these steps of an agent serve its goal ({healthy}), or has it left the goal for something nobody "
     "asked for ({drift})? Preparation, reading and detours that the goal needs serve it."
 )
-_REPLY: Final = (
+_REPLY_QUESTION: Final = (
     "A user replies to an agent's work. Does the reply say that the work was wrong, unwanted or not what was "
     "asked ({drift})? An answer to a question of the agent, a next task and approval do not ({healthy})."
 )
@@ -63,7 +63,9 @@ def build_loop_question(
     steps = _select_proof(notes.steps, proof)
     blocks = [*_write_goal(notes, goal, redact), *_write_steps(steps, redact)]
     shown = [it.event_id for it in steps]
-    asked = _build("loop", _LOOP, blocks, subject=subject, place=place, pattern=pattern, evidence=shown)
+    asked = _build(
+        "loop", _LOOP_QUESTION, blocks, subject=subject, place=place, pattern=pattern, evidence=shown
+    )
     return structs.replace(asked, proof=name_places(tuple(proof)[-MAX_EVIDENCE_IDS:], run_id), call=call)
 
 
@@ -74,7 +76,9 @@ def build_goal_question(
     steps = [it for it in notes.steps if it.action_type != USER_MESSAGE][-MAX_STEPS:]
     blocks = [*_write_goal(notes, goal, redact), *_write_steps(steps, redact)]
     shown = [it.event_id for it in steps]
-    return _build("goal", _GOAL, blocks, subject=subject, place=place, pattern=pattern, evidence=shown)
+    return _build(
+        "goal", _GOAL_QUESTION, blocks, subject=subject, place=place, pattern=pattern, evidence=shown
+    )
 
 
 def build_reply_question(
@@ -94,7 +98,9 @@ def build_reply_question(
         )
     blocks.append(write_block("The reply", notes.message, max_chars=WORDS_CHARS, redact=redact))
     shown = [it.event_id for it in notes.steps[-1:]]
-    return _build("reply", _REPLY, blocks, subject=subject, place=place, pattern=pattern, evidence=shown)
+    return _build(
+        "reply", _REPLY_QUESTION, blocks, subject=subject, place=place, pattern=pattern, evidence=shown
+    )
 
 
 def _build(

@@ -17,7 +17,7 @@ _IDENTICAL_PATTERNS: Final = frozenset({"repetition", "slow loop", "cycle"})
 _PATTERNS_KEPT: Final = 64
 _STEPS_KEPT: Final = 48
 _CALLS_KEPT: Final = 16
-_ORDER: Final = tuple(Severity)
+_SEVERITY_ORDER: Final = tuple(Severity)
 _LOWEST_SCORES: Final = {
     Severity.LOW: 0.0,
     Severity.MED: MED_FROM,
@@ -141,7 +141,7 @@ def shift_severity(severity: Severity, step: int) -> Severity:
     >>> str(shift_severity(Severity.MED, 1)), str(shift_severity(Severity.LOW, -1))
     ('HIGH', 'LOW')
     """
-    return _ORDER[min(len(_ORDER) - 1, max(0, severity.rank + step))]
+    return _SEVERITY_ORDER[min(len(_SEVERITY_ORDER) - 1, max(0, severity.rank + step))]
 
 
 def describe_step(kind: str, step: int) -> str:

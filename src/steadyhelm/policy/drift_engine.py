@@ -124,7 +124,7 @@ class DriftEngine:
 
         `exhausted` says that its budget is used up.
         """
-        parts = {name: _drift_share(name, getattr(signals, name)) for name in SIGNALS}
+        parts = {name: _to_drift_share(name, getattr(signals, name)) for name in SIGNALS}
         known = {name: part for name, part in parts.items() if part is not None}
         total = sum(self.signal_weights[name] for name in known)
         weights = {name: self.signal_weights[name] / total for name in known} if total > 0 else {}
@@ -236,7 +236,7 @@ def _explain(assessment: DriftAssessment) -> DriftAssessment:
     return structs.replace(assessment, explanation=text, recommendation=recommendation)
 
 
-def _drift_share(name: str, value: float | None) -> float | None:
+def _to_drift_share(name: str, value: float | None) -> float | None:
     """Return a signal as a share of drift, 0 to 1; None for anything that is not a number."""
     if value is None or not _is_number(value):
         return None

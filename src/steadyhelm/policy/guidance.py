@@ -12,7 +12,7 @@ from steadyhelm.hostile_text import escape_unsafe
 
 _MAX_LINE_CHARS: Final = 300
 
-NOT_RUN: Final = "This call was not run."
+BLOCKED_CALL_OPENING: Final = "This call was not run."
 """How the text about a blocked call begins."""
 
 
@@ -62,15 +62,15 @@ def write_guidance(
         return GuidanceText()
     level = _LEVEL_NAMES[action]
     opening: str = getattr(wordings, level)
-    worst = _worst_by_kind(findings)
-    reasons = [f"- {_one_line(finding.message)}. {_get_advice(finding)}" for finding in worst]
-    lines = [NOT_RUN, *reasons, opening] if is_blocked else [opening, *reasons]
+    worst = _find_worst_by_kind(findings)
+    reasons = [f"- {_to_one_line(finding.message)}. {_get_advice(finding)}" for finding in worst]
+    lines = [BLOCKED_CALL_OPENING, *reasons, opening] if is_blocked else [opening, *reasons]
     if tried:
-        lines.append(f"Already tried, do not repeat: {'; '.join(_one_line(it) for it in tried)}")
+        lines.append(f"Already tried, do not repeat: {'; '.join(_to_one_line(it) for it in tried)}")
     if goal:
-        lines.append(f"Your goal: {_one_line(goal)}")
+        lines.append(f"Your goal: {_to_one_line(goal)}")
     if user_words:
-        lines.append(f"The user said last: {_one_line(user_words)}")
+        lines.append(f"The user said last: {_to_one_line(user_words)}")
     lines += plan
     name = f"{level}.{'+'.join(finding.kind for finding in worst)}" if worst else level
     if opening != getattr(DEFAULT_WORDINGS, level):
@@ -79,7 +79,7 @@ def write_guidance(
     return GuidanceText("\n".join(lines), name)
 
 
-def _worst_by_kind(findings: Sequence[DriftEvent]) -> list[DriftEvent]:
+def _find_worst_by_kind(findings: Sequence[DriftEvent]) -> list[DriftEvent]:
     """Return the worst finding of each kind: several detectors may see one loop, which is named once."""
     worst: dict[str, DriftEvent] = {}
     for finding in findings:
@@ -95,6 +95,6 @@ def _get_advice(finding: DriftEvent) -> str:
     return advice if isinstance(advice, str) else finding.suggested_action
 
 
-def _one_line(text: str) -> str:
+def _to_one_line(text: str) -> str:
     """Return the text on one line, harmless and cut: the name of a tool or a goal may hold anything."""
     return escape_unsafe(" ".join(text.split()))[:_MAX_LINE_CHARS]

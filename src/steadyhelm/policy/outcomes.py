@@ -155,14 +155,14 @@ def measure_effects(
         if it.review == "false_alarm":
             false_alarms += 1
         else:
-            groups.setdefault(tuple(_facet(it, name) for name in by), []).append(it.intervention)
+            groups.setdefault(tuple(_get_facet(it, name) for name in by), []).append(it.intervention)
     rows = [_measure_group(dict(zip(by, key, strict=True)), group) for key, group in groups.items()]
     rows.sort(key=lambda row: (-row.said, -row.unsaid, *row.group.values()))
     together = _measure_group({}, [it for group in groups.values() for it in group])
     return EffectReport(rows=tuple(rows), together=together, false_alarms=false_alarms)
 
 
-def _facet(stored: StoredIntervention, name: Facet) -> str:
+def _get_facet(stored: StoredIntervention, name: Facet) -> str:
     if name == "agent":
         return stored.agent_id
     if name == "kind":

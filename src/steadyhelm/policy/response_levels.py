@@ -184,7 +184,7 @@ def _adjust_level(
         return Response(action)
     reasons = []
     if before is not None and before.outcome in FAILED_OUTCOMES:
-        action = _stronger(action, before.action.next_stronger())
+        action = _choose_stronger(action, before.action.next_stronger())
         reasons.append(
             f"the last response {'was ignored' if before.outcome == 'ignored' else 'made it worse'}"
         )
@@ -192,13 +192,13 @@ def _adjust_level(
         action = action.next_gentler()
         reasons.append("the last response worked")
     elif before is not None and before.going_on and before.outcome == "unknown":
-        action = _stronger(action, before.action)
+        action = _choose_stronger(action, before.action)
     if chronic:
         # Drift that goes on fails, becomes chronic and gets worse, all at once: that is one level, not three.
-        action = _stronger(action, (action if before is None else before.action).next_stronger())
+        action = _choose_stronger(action, (action if before is None else before.action).next_stronger())
         reasons.append("it has become chronic")
     return Response(action, is_confirmed(finding), tuple(reasons))
 
 
-def _stronger(one: DriftAction, other: DriftAction) -> DriftAction:
+def _choose_stronger(one: DriftAction, other: DriftAction) -> DriftAction:
     return one if one.level >= other.level else other

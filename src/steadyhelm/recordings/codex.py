@@ -18,20 +18,24 @@ SUBAGENT: Final = "codex/subagent"
 
 # Repeated by an event, or irrelevant to what the agent did.
 _IGNORED_LINES: Final = frozenset({"token_usage_record", "world_state"})
-_ENVELOPES: Final = _IGNORED_LINES | {
+_LINE_TYPES: Final = _IGNORED_LINES | {
     "session_meta",
     "response_item",
     "event_msg",
     "turn_context",
     "compacted",
 }
-_CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"})
+_CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"})
 # Tools of the model's own side, whose result is never written.
 _MODEL_SIDE_CALLS: Final = frozenset({"web_search_call", "image_generation_call"})
-_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
-_COMPACTIONS: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
-_ITEMS: Final = (
-    _CALLS | _MODEL_SIDE_CALLS | _OUTPUTS | _COMPACTIONS | {"message", "reasoning", "ghost_snapshot"}
+_OUTPUT_TYPES: Final = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
+_COMPACTION_TYPES: Final = frozenset({"compaction", "compaction_summary", "context_compaction"})
+_ITEM_TYPES: Final = (
+    _CALL_TYPES
+    | _MODEL_SIDE_CALLS
+    | _OUTPUT_TYPES
+    | _COMPACTION_TYPES
+    | {"message", "reasoning", "ghost_snapshot"}
 )
 # Repeated by an item, or irrelevant to what the agent did.
 _IGNORED_EVENTS: Final = frozenset(
@@ -88,8 +92,8 @@ class Codex(TranscriptReader):
         kind = as_text(line.get("type"))
         if kind is None:
             return line.get("record_type") == "state" or ("instructions" in line and "timestamp" in line)
-        return (kind in _ENVELOPES and isinstance(line.get("payload"), dict)) or (
-            kind in _ITEMS and "payload" not in line and "uuid" not in line
+        return (kind in _LINE_TYPES and isinstance(line.get("payload"), dict)) or (
+            kind in _ITEM_TYPES and "payload" not in line and "uuid" not in line
         )
 
     def take(self, value: Any) -> None:
@@ -108,7 +112,7 @@ class Codex(TranscriptReader):
             self._add_event(payload, t)
         elif kind == "compacted":
             self._get_session_run().add_state("compacted", as_text(payload.get("message")), t)
-        elif kind in _ITEMS:
+        elif kind in _ITEM_TYPES:
             self._add_item(line, t)
         elif kind is None and (line.get("record_type") == "state" or "instructions" in line):
             self._read_meta(line)
@@ -140,15 +144,15 @@ class Codex(TranscriptReader):
         kind = as_text(item.get("type"))
         if kind == "message" and item.get("role") != "assistant":
             self._add_message(item, t)
-        elif kind in _OUTPUTS:
+        elif kind in _OUTPUT_TYPES:
             self._add_output(item, t)
-        elif kind in _COMPACTIONS:
+        elif kind in _COMPACTION_TYPES:
             self._get_session_run().add_state("compacted", None, t)
         elif kind == "message":
             self._add_reply_text(join_text(item.get("content")), t)
         elif kind == "reasoning":
             self._continue_reply().add_flags(thinking=True)
-        elif kind in _CALLS:
+        elif kind in _CALL_TYPES:
             name, args = _read_call(item)
             self._continue_reply().add_call(name, args, call_id=as_text(item.get("call_id")), t=t)
         elif kind is not None and kind in _MODEL_SIDE_CALLS:

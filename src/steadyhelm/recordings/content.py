@@ -8,10 +8,10 @@ from msgspec import Struct
 from steadyhelm.recordings.run_builder import RunBuilder
 from steadyhelm.recordings.run_entries import parse_arguments
 
-_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
-_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
-_CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "tool_call"})
-_RESULTS: Final = frozenset({"tool_result", "tool_call_response"})
+_TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
+_THOUGHT_TYPES: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_CALL_TYPES: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "tool_call"})
+_RESULT_TYPES: Final = frozenset({"tool_result", "tool_call_response"})
 _ROLES: Final = {
     "user": "user",
     "human": "user",
@@ -90,20 +90,20 @@ def _parse_part(raw: Any) -> ContentPart:
     block = as_object(raw)
     kind = as_text(block.get("type")) or ("text" if "text" in block else "")
     call_id = as_text(block.get("tool_use_id")) or as_text(block.get("call_id")) or as_text(block.get("id"))
-    if kind in _TEXTS:
+    if kind in _TEXT_TYPES:
         text = next((block[key] for key in ("text", "content", "refusal") if key in block), None)
         return (
             ContentPart(kind="text", words=text)
             if isinstance(text, str)
             else ContentPart(kind="other", name=kind)
         )
-    if kind in _THOUGHTS:
+    if kind in _THOUGHT_TYPES:
         return ContentPart(kind="thought")
-    if kind in _CALLS:
+    if kind in _CALL_TYPES:
         args = next((block[key] for key in ("input", "arguments", "args") if key in block), None)
         return ContentPart(kind="call", name=block.get("name"), args=parse_arguments(args), call_id=call_id)
     # Tools that run on the model's side have result types of their own.
-    if kind in _RESULTS or kind.endswith("_tool_result"):
+    if kind in _RESULT_TYPES or kind.endswith("_tool_result"):
         words = next((block[key] for key in ("content", "response", "result") if key in block), None)
         is_error = block.get("is_error") is True
         return ContentPart(kind="result", words=join_text(words), call_id=call_id, is_error=is_error)

@@ -22,10 +22,10 @@ from steadyhelm.recordings.spans.reader import Spans
 from steadyhelm.recordings.transcript_reader import read_runs
 
 BODY_LIMIT: Final = 64 << 20
-_PROTOBUF: Final = ("application/x-protobuf", "application/protobuf")
-_JSON: Final = ("application/json", "text/json")
-_REQUEST: Final = "opentelemetry.proto.collector.trace.v1.trace_service_pb2"
-_IDS: Final = ("traceId", "spanId", "parentSpanId")
+_PROTOBUF_TYPES: Final = ("application/x-protobuf", "application/protobuf")
+_JSON_TYPES: Final = ("application/json", "text/json")
+_REQUEST_MODULE: Final = "opentelemetry.proto.collector.trace.v1.trace_service_pb2"
+_ID_FIELDS: Final = ("traceId", "spanId", "parentSpanId")
 _GZIP_WINDOW: Final = 31
 _MAX_SHOWN_CHARACTERS: Final = 80
 
@@ -69,13 +69,14 @@ def decode_otlp(
     (['0a'], 1)
     """
     kind = str(content_type).partition(";")[0].strip().lower()
-    if kind not in (*_JSON, *_PROTOBUF):
+    if kind not in (*_JSON_TYPES, *_PROTOBUF_TYPES):
         raise FormatError(
-            f"OTLP comes as {_JSON[0]} or {_PROTOBUF[0]}, got {str(content_type)[:_MAX_SHOWN_CHARACTERS]!r}."
+            f"OTLP comes as {_JSON_TYPES[0]} or {_PROTOBUF_TYPES[0]}, "
+            f"got {str(content_type)[:_MAX_SHOWN_CHARACTERS]!r}."
         )
     plain = _unpack(body, content_encoding, limit)
     notes = Notes()
-    if kind in _PROTOBUF:
+    if kind in _PROTOBUF_TYPES:
         value = _normalise_ids(_decode_protobuf(plain), _decode_base64_id)
     else:
         value = _normalise_ids(_decode_json(plain, notes), str.lower)
@@ -128,7 +129,7 @@ def _decode_json(body: bytes, notes: Notes) -> Any:
 
 def _decode_protobuf(body: bytes) -> Any:
     try:
-        request = importlib.import_module(_REQUEST).ExportTraceServiceRequest()
+        request = importlib.import_module(_REQUEST_MODULE).ExportTraceServiceRequest()
         json_format = importlib.import_module("google.protobuf.json_format")
         errors = importlib.import_module("google.protobuf.message")
     except ImportError as exc:
@@ -158,7 +159,7 @@ def _is_not_span(raw: Any) -> bool:
 def _normalise_ids(value: Any, read: Callable[[str], str]) -> Any:
     """Return the same value with ids in lower-case hexadecimal, so that spans find their parents."""
     for raw in _iter_raw_spans(value):
-        for key in _IDS if isinstance(raw, dict) else ():
+        for key in _ID_FIELDS if isinstance(raw, dict) else ():
             if isinstance(raw.get(key), str):
                 raw[key] = read(raw[key])
     return value

@@ -196,7 +196,7 @@ class RunBuilder:
             step = _PendingStep(index=index, action_type=STATE_TRANSITION, action_name=name or "tool_result")
             step.call_id = call_id or None
         step.output_data = wrap_text(self._limit_field(words, "result"))
-        step.error = _error_text(error, words)
+        step.error = _get_error_text(error, words)
         step.metadata.update(metadata)
         if t is not None and step.issued_at is not None:
             step.duration_ms = max(0.0, t - step.issued_at) * 1000
@@ -207,7 +207,7 @@ class RunBuilder:
     def add_user_message(self, text: str, t: float | None, **metadata: Any) -> None:
         """Add a user message."""
         self._end_reply()
-        step = self._new_step(USER_MESSAGE, "user", t, metadata)
+        step = self._make_step(USER_MESSAGE, "user", t, metadata)
         step.input_data = {"text": self._limit_field(text, "text")}
         self._goal = self._goal or text[:GOAL_LIMIT]
         if self._open and self._held_from is None:
@@ -219,7 +219,7 @@ class RunBuilder:
         self, name: str, words: Any, t: float | None, *, error: str | None = None, **metadata: Any
     ) -> None:
         """Add a change that is neither a call, a reply nor a user message."""
-        step = self._new_step(STATE_TRANSITION, name, t, metadata)
+        step = self._make_step(STATE_TRANSITION, name, t, metadata)
         step.output_data = wrap_text(self._limit_field(words, "text"))
         step.error = error
         self._observe(step)
@@ -248,7 +248,7 @@ class RunBuilder:
         self.entries += 1
         return self.entries - 1
 
-    def _new_step(
+    def _make_step(
         self, action_type: str, name: str, t: float | None, metadata: dict[str, Any]
     ) -> _PendingStep:
         return _PendingStep(
@@ -260,7 +260,7 @@ class RunBuilder:
     ) -> _PendingStep:
         """Return a new step of the reply, with the cost and flags of the reply so far."""
         reply = self._reply
-        step = self._new_step(action_type, name, t, {**reply.flags, **metadata})
+        step = self._make_step(action_type, name, t, {**reply.flags, **metadata})
         step.tokens, reply.unspent, reply.flags = reply.unspent, 0, {}
         reply.first = reply.first or step
         return step
@@ -316,7 +316,7 @@ class RunBuilder:
         return step.to_event(self.agent_id, self.run_id, seq)
 
 
-def _error_text(error: bool | str | None, words: Any) -> str | None:
+def _get_error_text(error: bool | str | None, words: Any) -> str | None:
     """Return why a call failed, in words; None when it did not."""
     if isinstance(error, str) or not error:
         return error or None

@@ -27,7 +27,7 @@ _ACTION_TYPES: Final = {
 _DEFAULT_NAMES: Final = {"llm_output": "llm", "user_message": "user", "tool_call": "tool"}
 
 _Key = tuple[str, str]
-_ANY: Final = ("any", "")
+_ANY_CALL: Final = ("any", "")
 _WITHOUT_ID: Final = ("without id", "")
 _NOT_AWAITED: Final = ("left behind", "")
 
@@ -63,7 +63,7 @@ class _OpenCalls:
         self._queues: dict[_Key, deque[_JoinedStep]] = {}
 
     def add(self, step: _JoinedStep, call_id: str | None, *, awaited: bool) -> None:
-        keys: list[_Key] = [_ANY, ("name", step.action_name)]
+        keys: list[_Key] = [_ANY_CALL, ("name", step.action_name)]
         keys += [("id", call_id)] if call_id else [_WITHOUT_ID, ("name without id", step.action_name)]
         if not awaited:
             keys.append(_NOT_AWAITED)
@@ -119,7 +119,7 @@ class _EntryJoiner:
                 self._add_chunk(entry, entry.stream)
             else:
                 self._add_plain(entry)
-        self._close_calls(_ANY)
+        self._close_calls(_ANY_CALL)
         run = self._run
         return [step.to_event(run.agent_id, run.run_id, seq) for seq, step in enumerate(self._seen)]
 
@@ -150,7 +150,7 @@ class _EntryJoiner:
             self._open.add(step, entry.call_id, awaited=entry.index in self._find_awaited)
             return
         step.output_data = wrap_text(entry.words)
-        step.error = _error_text(entry)
+        step.error = _get_error_text(entry)
         self._observe(step, entry)
 
     def _add_result(self, entry: RunEntry) -> None:
@@ -165,7 +165,7 @@ class _EntryJoiner:
         if last_result and _is_same_call(entry, *last_result):
             step = last_result[1]
             step.add_entry(entry)
-            step.error = _error_text(entry, otherwise=step.output_data)
+            step.error = _get_error_text(entry, otherwise=step.output_data)
             return
         self._end_call(self._open.pop_oldest(self._list_keys(entry)), entry)
 
@@ -176,7 +176,7 @@ class _EntryJoiner:
         else:
             call.add_entry(entry)
         call.output_data = wrap_text(entry.words)
-        call.error = _error_text(entry)
+        call.error = _get_error_text(entry)
         self._observe(call, entry)
         return call
 
@@ -189,7 +189,7 @@ class _EntryJoiner:
         keys: list[_Key] = [(group, entry.name)] if entry.name else []
         # An error with a name that no open call has belongs to no call; a result always belongs to one.
         if entry.kind == "tool_result" or entry.name is None:
-            keys.append(_ANY if entry.call_id is None else _WITHOUT_ID)
+            keys.append(_ANY_CALL if entry.call_id is None else _WITHOUT_ID)
         return keys
 
     def _add_chunk(self, entry: RunEntry, stream: str) -> None:
@@ -202,7 +202,7 @@ class _EntryJoiner:
             step.duration_ms = spent + entry.duration_ms
         if isinstance(entry.words, str):
             step.chunks.append(entry.words)
-        step.error = step.error or _error_text(entry)
+        step.error = step.error or _get_error_text(entry)
         if entry.index == self._last_chunks[stream]:
             step.output_data = {"text": cut_middle("".join(step.chunks))} if step.chunks else None
             self._observe(step, entry)
@@ -215,7 +215,7 @@ class _EntryJoiner:
             step.input_data = wrap_text(entry.words)
         else:
             step.output_data = wrap_text(entry.words)
-        step.error = _error_text(entry)
+        step.error = _get_error_text(entry)
         self._observe(step, entry)
 
     def _close_calls(self, key: _Key) -> None:
@@ -246,7 +246,7 @@ def _is_same_call(error: RunEntry, result: RunEntry, step: _JoinedStep) -> bool:
     return error.name in (result.name, step.action_name)
 
 
-def _error_text(entry: RunEntry, otherwise: Any = None) -> str | None:
+def _get_error_text(entry: RunEntry, otherwise: Any = None) -> str | None:
     """Return why a step failed, in words; None when it did not."""
     if isinstance(entry.error, str):
         return entry.error

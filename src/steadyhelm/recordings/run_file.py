@@ -33,8 +33,8 @@ from steadyhelm.recordings.run_entries import (
 from steadyhelm.recordings.run_events import join_entries
 
 LINE_LIMIT: Final = 64 << 20
-_SKIP_BYTES: Final = 1 << 20
-_GZIP: Final = b"\x1f\x8b"
+_SKIP_CHUNK_BYTES: Final = 1 << 20
+_GZIP_MAGIC: Final = b"\x1f\x8b"
 _BOM: Final = b"\xef\xbb\xbf"
 _OPENING_LINES: Final = (b"{", b"[", b"[{")
 _STREAM_ERRORS: Final = (OSError, EOFError, zlib.error)
@@ -130,7 +130,7 @@ class RunFile:
         if len(read) <= self._line_limit or read.endswith(b"\n"):
             return read
         del read
-        while (rest := stream.readline(_SKIP_BYTES)) and not rest.endswith(b"\n"):
+        while (rest := stream.readline(_SKIP_CHUNK_BYTES)) and not rest.endswith(b"\n"):
             pass
         return f"the line is longer than {self._line_limit} bytes and was skipped; split the run"
 
@@ -163,7 +163,7 @@ def _open_file(path: str | os.PathLike[str]) -> io.BufferedReader:
 def _unpack(file: io.BufferedReader, what: str) -> io.BufferedIOBase:
     """Return the file itself, or its gzip content, judged by its first bytes."""
     try:
-        if not file.peek(len(_GZIP)).startswith(_GZIP):
+        if not file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
             return file
         packed = gzip.GzipFile(fileobj=file)
         packed.peek(1)

@@ -49,7 +49,7 @@ class GithubReport:
         properties = {"title": title}
         if place.file != "-":
             properties = {
-                "file": printable(_repository_path(place.file)),
+                "file": printable(_make_repository_path(place.file)),
                 "line": str(place.line),
                 **properties,
             }
@@ -57,7 +57,7 @@ class GithubReport:
         self._stream.write(f"::{command} {','.join(pairs)}::{_escape_command(text, _DATA_ESCAPES)}\n")
 
 
-def _repository_path(file: str) -> str:
+def _make_repository_path(file: str) -> str:
     """Return the path for an annotation: relative to the working directory when the file is below it."""
     path = Path(file).absolute()
     if path.is_relative_to(Path.cwd()):

@@ -11,15 +11,15 @@ from steadyhelm.replay import JudgedReplay, find_steps_after
 from steadyhelm.reports.evidence import EvidenceFormatter, RunEpisode, find_replan_step, select_stretches
 
 CELL_SIZE: Final = 20
-_COLOURS: Final = 8
-_COLUMNS: Final = 40
-_PITCH: Final = 23
+_COLOUR_COUNT: Final = 8
+_COLUMN_COUNT: Final = 40
+_COLUMN_WIDTH: Final = 23
 _LEVEL_HEIGHT: Final = 22
 _HEIGHT_BELOW_CELL: Final = 46
 _LEFT_MARGIN: Final = 8
 _GAP_COLUMNS: Final = 3
 _STEPS_DRAWN: Final = 160
-_STEPS_NEAR_A_SPAN: Final = 24
+_STEPS_AROUND_A_SPAN: Final = 24
 _TOOLS_NAMED: Final = 12
 _TIP_WIDTH: Final = 48
 
@@ -91,11 +91,15 @@ class _Spot(NamedTuple):
 
     @property
     def x(self) -> int:
-        return _LEFT_MARGIN + self.column * _PITCH
+        return _LEFT_MARGIN + self.column * _COLUMN_WIDTH
 
     @property
     def right(self) -> int:
-        return self.x + (_GAP_COLUMNS * _PITCH if self.left_out else _PITCH) - (_PITCH - CELL_SIZE)
+        return (
+            self.x
+            + (_GAP_COLUMNS * _COLUMN_WIDTH if self.left_out else _COLUMN_WIDTH)
+            - (_COLUMN_WIDTH - CELL_SIZE)
+        )
 
 
 class _Layout:
@@ -108,33 +112,33 @@ class _Layout:
         self._episodes = [episode for episode in evidence.episodes(judged) if episode.is_span]
         self._calls = Counter(it.action_name for it in self._events if it.action_type == TOOL_CALL)
         self._ranks = {name: rank for rank, (name, _) in enumerate(self._calls.most_common())}
-        self._levels = _bracket_levels(self._episodes)
+        self._levels = _assign_bracket_levels(self._episodes)
         self._spots = list(_place_steps(len(self._events), [(it.first, it.last) for it in self._episodes]))
         self._top = 6 + (max(self._levels, default=-1) + 1) * _LEVEL_HEIGHT
 
     def draw(self) -> Drawing:
         rows = self._spots[-1].row + 1
         columns = max(spot.column + (_GAP_COLUMNS if spot.left_out else 1) for spot in self._spots)
-        signs = result_signs(self._events)
+        signs = find_result_signs(self._events)
         brackets = [
             bracket
             for episode, level in zip(self._episodes, self._levels, strict=True)
-            for bracket in self._brackets(episode, level)
+            for bracket in self._draw_brackets(episode, level)
         ]
         return Drawing(
-            width=2 * _LEFT_MARGIN + columns * _PITCH,
+            width=2 * _LEFT_MARGIN + columns * _COLUMN_WIDTH,
             height=rows * self._row_height,
             title=f"Timeline of run {self._judged.report.run_id}: {len(self._events)} steps",
-            cells=[self._cell(spot, signs) for spot in self._spots],
+            cells=[self._draw_cell(spot, signs) for spot in self._spots],
             brackets=brackets,
-            tools=self._tool_keys(),
+            tools=self._list_tool_keys(),
             other_tools=max(0, len(self._ranks) - _TOOLS_NAMED),
         )
 
-    def _tool_keys(self) -> list[ToolKey]:
+    def _list_tool_keys(self) -> list[ToolKey]:
         """Return the letters of the tools, the most used first."""
         return [
-            ToolKey(_letter(rank), rank % _COLOURS, name[:_TIP_WIDTH], self._calls[name])
+            ToolKey(_get_letter(rank), rank % _COLOUR_COUNT, name[:_TIP_WIDTH], self._calls[name])
             for name, rank in list(self._ranks.items())[:_TOOLS_NAMED]
         ]
 
@@ -145,10 +149,10 @@ class _Layout:
     def _y(self, row: int) -> int:
         return row * self._row_height + self._top
 
-    def _cell(self, spot: _Spot, signs: Sequence[str]) -> Cell:
+    def _draw_cell(self, spot: _Spot, signs: Sequence[str]) -> Cell:
         x, y = spot.x, self._y(spot.row)
         if spot.left_out:
-            return Cell(x, y, middle=x + _GAP_COLUMNS * _PITCH // 2, steps_left_out=spot.left_out)
+            return Cell(x, y, middle=x + _GAP_COLUMNS * _COLUMN_WIDTH // 2, steps_left_out=spot.left_out)
         event, sign = self._events[spot.place], signs[spot.place]
         is_numbered = spot.column == 0 or (spot.place + 1) % 5 == 0
         rank = self._ranks[event.action_name] if event.action_type == TOOL_CALL else None
@@ -157,9 +161,9 @@ class _Layout:
             y,
             middle=x + CELL_SIZE // 2,
             shape=_SHAPES.get(event.action_type, "state"),
-            letter="" if rank is None else _letter(rank),
-            colour=0 if rank is None else rank % _COLOURS,
-            tip=self._tip(spot.place, event),
+            letter="" if rank is None else _get_letter(rank),
+            colour=0 if rank is None else rank % _COLOUR_COUNT,
+            tip=self._format_tip(spot.place, event),
             sign=sign,
             number=str(spot.place + 1) if is_numbered else "",
             is_faded=spot.place in self._steps_not_run,
@@ -167,7 +171,7 @@ class _Layout:
             has_response=any(answer.place == spot.place for answer in self._judged.answers),
         )
 
-    def _tip(self, place: int, event: TraceEvent) -> str:
+    def _format_tip(self, place: int, event: TraceEvent) -> str:
         row = self._evidence.describe_step([place], event, width=_TIP_WIDTH)
         said = f"{row.call} → {row.result}" if row.call else f"{event.action_name}: {row.result}"
         return f"step {place + 1} (events[{event.event_id}]): {said}"
@@ -180,7 +184,7 @@ class _Layout:
         place = find_replan_step(self._judged.answers)
         return range(place + 1, place + 1 + len(find_steps_after(self._events, place)))
 
-    def _brackets(self, episode: RunEpisode, level: int) -> Iterator[StepBracket]:
+    def _draw_brackets(self, episode: RunEpisode, level: int) -> Iterator[StepBracket]:
         """Yield brackets from the first step to the last, one a row, with a tick at each step of evidence."""
         inside = [spot for spot in self._spots if episode.first <= spot.place <= episode.last]
         proof = set(episode.proof)
@@ -208,7 +212,7 @@ class _Layout:
         return f"{len(episode.proof) or 1} steps"
 
 
-def result_signs(events: Sequence[TraceEvent]) -> list[str]:
+def find_result_signs(events: Sequence[TraceEvent]) -> list[str]:
     """Return a sign for each call's result: failed, same as the last time, or changed since."""
     last: dict[int, int] = {}
     signs = []
@@ -226,21 +230,21 @@ def result_signs(events: Sequence[TraceEvent]) -> list[str]:
 def _place_steps(count: int, spans: Sequence[tuple[int, int]]) -> Iterator[_Spot]:
     """Yield a place in the drawing for every step, row by row, and one for each stretch that is left out."""
     row = column = after = 0
-    for stretch in select_stretches(count, spans, room=_STEPS_DRAWN, near=_STEPS_NEAR_A_SPAN):
+    for stretch in select_stretches(count, spans, room=_STEPS_DRAWN, near=_STEPS_AROUND_A_SPAN):
         if stretch.start > after:
-            if column + _GAP_COLUMNS > _COLUMNS:
+            if column + _GAP_COLUMNS > _COLUMN_COUNT:
                 row, column = row + 1, 0
             yield _Spot(after, row, column, stretch.start - after)
             column += _GAP_COLUMNS
         after = stretch.stop
         for place in stretch:
-            if column >= _COLUMNS:
+            if column >= _COLUMN_COUNT:
                 row, column = row + 1, 0
             yield _Spot(place, row, column)
             column += 1
 
 
-def _bracket_levels(episodes: Sequence[RunEpisode]) -> list[int]:
+def _assign_bracket_levels(episodes: Sequence[RunEpisode]) -> list[int]:
     """Return a level for each bracket, so that none lies over another."""
     ends: list[int] = []
     levels = []
@@ -252,5 +256,5 @@ def _bracket_levels(episodes: Sequence[RunEpisode]) -> list[int]:
     return levels
 
 
-def _letter(rank: int) -> str:
+def _get_letter(rank: int) -> str:
     return ascii_uppercase[rank] if rank < len(ascii_uppercase) else "·"

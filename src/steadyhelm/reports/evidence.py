@@ -17,7 +17,7 @@ from steadyhelm.policy.response_levels import DRIFT_SCORE
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.redaction import Redactor
 from steadyhelm.replay import FindingReport, FirstResponse, JudgedReplay, find_steps_after
-from steadyhelm.reports.formats import pluralize, printable, response_level
+from steadyhelm.reports.formats import format_response_level, pluralize, printable
 
 STRIP_LEGEND: Final = (
     "A run step by step: . call  x failed call  r reply  u user  s state  [ ] where it drifted"
@@ -25,7 +25,7 @@ STRIP_LEGEND: Final = (
 UNKNOWN_AGENT: Final = "scan"
 """The agent id of a run whose file names no agent."""
 
-_MARKS: Final = {TOOL_CALL: ".", LLM_REQUEST: "r", USER_MESSAGE: "u", STATE_TRANSITION: "s"}
+_STEP_MARKS: Final = {TOOL_CALL: ".", LLM_REQUEST: "r", USER_MESSAGE: "u", STATE_TRANSITION: "s"}
 _KIND_NAMES: Final = {"goal": "goal drift", "transition": "unusual order"}
 """By kind: its name in reports, where the kind alone says too little."""
 _ROWS_SHOWN: Final = 4
@@ -113,7 +113,7 @@ class EvidenceFormatter:
         """Return the description as plain text, under a line that names the run."""
         worst = max(self.list_findings(judged), key=lambda finding: finding.severity.rank)
         name = f"{worst.severity} {printable(judged.run.info.run_id)}"
-        head = "  ".join(part for part in (name, agent_name(judged.run), where) if part)
+        head = "  ".join(part for part in (name, get_agent_name(judged.run), where) if part)
         return "\n".join([head, *(f"  {title:<9} {text}" for title, text in self.describe(judged))])
 
     def list_findings(self, judged: JudgedReplay) -> list[FindingReport]:
@@ -165,7 +165,7 @@ class EvidenceFormatter:
         """Return the call and result of one step, shown for all equal steps at these places."""
         if event.action_type == USER_MESSAGE:
             return EvidenceRow(places, "user", self.redact(event.text, _USER_WIDTH_FACTOR * width))
-        came_back = self.redact(event.error or event.text or self._result(event.output_data), width)
+        came_back = self.redact(event.error or event.text or self._format_result(event.output_data), width)
         if event.action_type == LLM_REQUEST:
             return EvidenceRow(places, "", came_back)
         arguments = _shorten(printable(self._plain(event.input_data)), width)
@@ -179,7 +179,7 @@ class EvidenceFormatter:
             printable(self._redactor.redact_text(" ".join(text[:_CHARACTERS_READ].split()))), most
         )
 
-    def _result(self, value: Any) -> str:
+    def _format_result(self, value: Any) -> str:
         is_empty = isinstance(value, dict) and not any(value.values())
         return "" if is_empty else self._plain(value)
 
@@ -197,7 +197,7 @@ def name_kind(finding: FindingReport | Incident) -> str:
     return "drift score" if finding.detector == DRIFT_SCORE else _KIND_NAMES.get(finding.kind, finding.kind)
 
 
-def agent_name(run: ReadRun) -> str:
+def get_agent_name(run: ReadRun) -> str:
     """Return the agent whose run it is; empty when that is not known."""
     return "" if run.info.agent_id == UNKNOWN_AGENT else printable(run.info.agent_id)
 
@@ -216,7 +216,9 @@ def describe_steps(run: ReadRun, episode: RunEpisode) -> str:
 def describe_response(judged: JudgedReplay) -> str:
     """Return the response levels and their steps, and what was spent after a new plan was due."""
     events, answers = judged.run.events, judged.answers
-    text = ", ".join(f"{response_level(it.action, it.verdict)} at step {it.place + 1}" for it in answers)
+    text = ", ".join(
+        f"{format_response_level(it.action, it.verdict)} at step {it.place + 1}" for it in answers
+    )
     saved = judged.report.tokens_saved
     if saved is None:
         return text
@@ -282,7 +284,7 @@ def _merge_spans(spans: Sequence[tuple[int, int]], *, apart: int = 0) -> list[tu
 
 
 def _step_mark(event: TraceEvent) -> str:
-    return "x" if event.error else _MARKS.get(event.action_type, "?")
+    return "x" if event.error else _STEP_MARKS.get(event.action_type, "?")
 
 
 def _locate_incident(judged: JudgedReplay, incident: Incident) -> RunEpisode:

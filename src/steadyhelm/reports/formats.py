@@ -75,19 +75,19 @@ def format_steps(seqs: Iterable[int]) -> str:
     return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
-def response_level(action: str, verdict: str = "") -> str:
+def format_response_level(action: str, verdict: str = "") -> str:
     """Return the response level of an action and its verdict, in the words that screens use.
 
-    >>> response_level("SUMMARIZE_REPLAN"), response_level("ASK_USER", "stop")
+    >>> format_response_level("SUMMARIZE_REPLAN"), format_response_level("ASK_USER", "stop")
     ('replan', 'stop')
     """
     return "stop" if verdict == "stop" else _LEVEL_NAMES.get(action, action)
 
 
-def verdict_word(verdict: str) -> str:
+def format_verdict(verdict: str) -> str:
     """Return a verdict in the words that screens use.
 
-    >>> verdict_word("deny"), verdict_word("guide")
+    >>> format_verdict("deny"), format_verdict("guide")
     ('blocked', 'guide')
     """
     return "blocked" if verdict == "deny" else verdict

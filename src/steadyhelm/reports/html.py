@@ -13,10 +13,10 @@ from steadyhelm.reports.evidence import (
     EvidenceFormatter,
     EvidenceRow,
     RunEpisode,
-    agent_name,
     describe_response,
     describe_steps,
     describe_trust,
+    get_agent_name,
     name_kind,
 )
 from steadyhelm.reports.formats import pluralize, printable
@@ -31,7 +31,7 @@ _RUNS_IN_FULL: Final = 100
 _SECTIONS_OPEN: Final = 10
 """How many of the worst runs are unfolded when the page is opened."""
 _PLACE_PARTS: Final = 2
-_COLUMNS: Final = {
+_COLUMN_SORTS: Final = {
     "severity": "number",
     "run": "text",
     "agent": "text",
@@ -130,7 +130,7 @@ class HtmlReport:
             _, dropped = heappop(self._in_full)
             self._flagged[dropped].section = ""
         heappush(self._in_full, (run.weight, len(self._flagged) - 1))
-        run.section = self._section(judged, place, run.number)
+        run.section = self._make_section(judged, place, run.number)
 
     def add_unreadable(self, place: RunLocation, reason: str) -> None:
         """Add a line that could not be read to the list of them."""
@@ -144,7 +144,7 @@ class HtmlReport:
         page = render(
             "scan.html",
             summary=summarize(totals, level),
-            cards=list(self._cards(totals)),
+            cards=list(self._make_cards(totals)),
             not_checked=list(describe_not_checked(totals, most=None)),
             not_checked_title=", ".join(detectors),
             unread=self._unread,
@@ -152,7 +152,9 @@ class HtmlReport:
             severities=list(dict.fromkeys(run.severity for run in worst_first)),
             kinds=[kind for kind, _ in totals.kinds.most_common()],
             has_agents=has_agents,
-            columns=[(title, sort) for title, sort in _COLUMNS.items() if has_agents or title != "agent"],
+            columns=[
+                (title, sort) for title, sort in _COLUMN_SORTS.items() if has_agents or title != "agent"
+            ],
             sections_open=_SECTIONS_OPEN,
             clean=self._clean,
             clean_title=pluralize(len(self._clean), "clean run"),
@@ -162,7 +164,7 @@ class HtmlReport:
         if totals.runs:
             say(summarize(totals, level))
 
-    def _cards(self, totals: ScanTotals) -> "Iterator[_Card]":
+    def _make_cards(self, totals: ScanTotals) -> "Iterator[_Card]":
         yield _Card(f"{totals.runs:,}", "run" if totals.runs == 1 else "runs")
         yield _Card(f"{totals.flagged:,}", "flagged")
         for kind, n in totals.kinds.most_common():
@@ -180,7 +182,7 @@ class HtmlReport:
 
     def _make_flagged_run(self, judged: JudgedReplay, place: RunLocation, number: int) -> _FlaggedRun:
         findings = self._evidence.list_findings(judged)
-        worst = self._worst(judged)
+        worst = self._find_worst(judged)
         tokens = _count_tokens(judged)
         messages = dict.fromkeys(printable(incident.message) for incident in judged.incidents)
         return _FlaggedRun(
@@ -188,7 +190,7 @@ class HtmlReport:
             severity=worst,
             mark=SEVERITY_MARKS[worst],
             run_id=judged.report.run_id,
-            agent=agent_name(judged.run),
+            agent=get_agent_name(judged.run),
             kinds=list(dict.fromkeys(name_kind(finding) for finding in findings)),
             words=" ".join(messages),
             steps=len(judged.run.events),
@@ -198,12 +200,12 @@ class HtmlReport:
             place=place,
         )
 
-    def _section(self, judged: JudgedReplay, place: RunLocation, number: int) -> "Markup":
+    def _make_section(self, judged: JudgedReplay, place: RunLocation, number: int) -> "Markup":
         run = judged.run
         episodes = self._evidence.episodes(judged)
         view = {
             "number": number,
-            "about": "  ·  ".join(part for part in (agent_name(run), str(place)) if part),
+            "about": "  ·  ".join(part for part in (get_agent_name(run), str(place)) if part),
             "goal": self._evidence.redact(run.info.goal, _GOAL_WIDTH) if run.info.goal else "",
             "incidents": [
                 {
@@ -218,14 +220,14 @@ class HtmlReport:
                 for it, times in self._evidence.findings_without_incident(judged)
             ],
             "drawing": draw_timeline(judged, self._evidence),
-            "evidence": list(self._evidence_cells(judged, episodes)),
+            "evidence": list(self._iter_evidence_cells(judged, episodes)),
             "response": describe_response(judged) if judged.answers else "",
-            "tokens": _token_bar(judged),
+            "tokens": _make_token_bar(judged),
             "trust": describe_trust(judged) if judged.doubts else "",
         }
         return render("scan_run.html", view=view)
 
-    def _evidence_cells(
+    def _iter_evidence_cells(
         self, judged: JudgedReplay, episodes: Sequence[RunEpisode]
     ) -> "Iterator[_EvidenceCells | str]":
         """Yield a row for each group of equal steps, or a line that counts what is left out."""
@@ -239,7 +241,7 @@ class HtmlReport:
                 else:
                     yield row
 
-    def _worst(self, judged: JudgedReplay) -> Severity:
+    def _find_worst(self, judged: JudgedReplay) -> Severity:
         return max(self._evidence.list_findings(judged), key=lambda finding: finding.severity.rank).severity
 
 
@@ -252,7 +254,7 @@ def _clean_row(judged: JudgedReplay, place: RunLocation) -> tuple[object, ...]:
     tokens = _count_tokens(judged)
     return (
         run.info.run_id,
-        agent_name(run),
+        get_agent_name(run),
         f"{len(run.events):,}",
         f"{tokens:,}" if tokens else "-",
         f"{len(judged.report.findings)} LOW" if judged.report.findings else "-",
@@ -260,7 +262,7 @@ def _clean_row(judged: JudgedReplay, place: RunLocation) -> tuple[object, ...]:
     )
 
 
-def _token_bar(judged: JudgedReplay) -> _TokenBar | None:
+def _make_token_bar(judged: JudgedReplay) -> _TokenBar | None:
     """Return the bar of tokens; None when tokens are not known or none were spent after a stop or re-plan."""
     total = _count_tokens(judged)
     saved = judged.report.tokens_saved

@@ -14,7 +14,7 @@ from rich.text import Text
 from steadyhelm.findings import Severity
 from steadyhelm.hostile_text import encode_safe_json
 from steadyhelm.replay import JudgedReplay, RunReport
-from steadyhelm.reports.evidence import STRIP_LEGEND, EvidenceFormatter, agent_name, name_kind
+from steadyhelm.reports.evidence import STRIP_LEGEND, EvidenceFormatter, get_agent_name, name_kind
 from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def describe_not_checked(totals: ScanTotals, *, most: int | None = _REASONS_SHOW
 def describe_run(judged: JudgedReplay, where: str, evidence: EvidenceFormatter) -> Iterator[Text]:
     """Yield a flagged run: its name and place, what was found, the evidence, and the response."""
     worst = max(evidence.list_findings(judged), key=lambda finding: finding.severity.rank)
-    agent = f"  {agent_name(judged.run)}" * bool(agent_name(judged.run))
+    agent = f"  {get_agent_name(judged.run)}" * bool(get_agent_name(judged.run))
     name = (safe(judged.report.run_id), "bold")
     yield Text.assemble(severity_label(worst.severity), " ", name, f"{agent}  {safe(where)}")
     lines = list(evidence.describe(judged))
@@ -153,14 +153,14 @@ class JsonReport:
 
     def finish(self, totals: ScanTotals, level: Severity, *, is_file: bool) -> None:  # noqa: ARG002
         """Write what could not be read and the totals, and the summary as a message."""
-        rest = {"unreadable": self._unreadable, "totals": _totals_as_data(totals)}
+        rest = {"unreadable": self._unreadable, "totals": _totals_to_data(totals)}
         opened = self._between if totals.runs == 0 else ""
         self._stream.write(f"{opened}\n],{encode_safe_json(rest).decode()[1:]}\n")
         if totals.runs:
             say(summarize(totals, level))
 
 
-def _totals_as_data(totals: ScanTotals) -> dict[str, Any]:
+def _totals_to_data(totals: ScanTotals) -> dict[str, Any]:
     """Return the totals as plain data; what was not checked is a list, as JSON has no pairs as keys."""
     counted = {
         name: getattr(totals, name) for name in ("runs", "flagged", "failing", "unreadable", "in_part")
@@ -254,7 +254,9 @@ class ScanProgress:
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
-            self._task = self._progress.add_task("scanning", total=sum(map(_file_size, self._files)) or None)
+            self._task = self._progress.add_task(
+                "scanning", total=sum(map(_get_file_size, self._files)) or None
+            )
             self._progress.start()
         return self
 
@@ -276,7 +278,7 @@ class ScanProgress:
     def finish_file(self, file: str) -> None:
         """Advance the bar by a file."""
         if self._progress is not None:
-            self._progress.update(self._task, advance=_file_size(file))
+            self._progress.update(self._task, advance=_get_file_size(file))
 
     def say(self, text: str) -> None:
         """Write a message above the bar, or to standard error without one."""
@@ -286,14 +288,14 @@ class ScanProgress:
             say(text)
 
 
-def _file_size(file: str) -> int:
+def _get_file_size(file: str) -> int:
     try:
         return Path(file).stat().st_size
     except OSError:
         return 0
 
 
-_CREATE: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+_CREATE_FLAGS: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY
 
 
 @contextmanager
@@ -311,7 +313,7 @@ def open_destination(output: Path | None) -> Iterator[TextIO]:
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         # A report quotes what agents did: only its owner may read it.
-        with os.fdopen(os.open(fresh, _CREATE, 0o600), "w", encoding="utf-8") as stream:
+        with os.fdopen(os.open(fresh, _CREATE_FLAGS, 0o600), "w", encoding="utf-8") as stream:
             yield stream
         fresh.replace(path)
     finally:

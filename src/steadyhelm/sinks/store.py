@@ -8,7 +8,7 @@ from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.profiles import clean_task_name
-from steadyhelm.calibration import RecentRuns, learn_flagged_goal, learn_run
+from steadyhelm.calibration import CleanRuns, learn_flagged_goal, learn_run
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.errors import NotFoundError
 from steadyhelm.events import RunSummary
@@ -94,7 +94,7 @@ class StoreSink(StoringSink):
         news = self._select_news(records) if self._channels else ()
         self._store.write(records)
         # Read once for all runs that end in a batch: every one of them is stored by now.
-        recent: dict[BaselineKey, RecentRuns] = {}
+        recent: dict[BaselineKey, CleanRuns] = {}
         for record in records:
             if isinstance(record, RunSummary):
                 baselines += self._learn(record, recent)
@@ -142,7 +142,7 @@ class StoreSink(StoringSink):
             runs_before=now - self._run_days * _DAY_S if self._run_days else None,
         )
 
-    def _learn(self, run: RunSummary, recent: dict[BaselineKey, RecentRuns]) -> list[BaselineStats]:
+    def _learn(self, run: RunSummary, recent: dict[BaselineKey, CleanRuns]) -> list[BaselineStats]:
         """Return the baseline that this run changes, if any. It learns from each run once."""
         if run.had_incident and not run.goal_flagged:
             return []
@@ -152,7 +152,7 @@ class StoreSink(StoringSink):
             self._update_profile(run)
         return [self._update_baseline(run, recent)]
 
-    def _update_baseline(self, run: RunSummary, recent: dict[BaselineKey, RecentRuns]) -> BaselineStats:
+    def _update_baseline(self, run: RunSummary, recent: dict[BaselineKey, CleanRuns]) -> BaselineStats:
         before = self._store.get_baseline(run.agent_id, run.version, run.task_type) or BaselineStats(
             agent_id=run.agent_id,
             version=run.version,
@@ -165,12 +165,12 @@ class StoreSink(StoringSink):
             key = (run.agent_id, run.version, run.task_type)
             if key not in recent:
                 recent[key] = self._read_recent(*key)
-            baseline = learn_run(before, run, recent[key] if recent[key].runs else RecentRuns([run]))
+            baseline = learn_run(before, run, recent[key] if recent[key].runs else CleanRuns([run]))
         self._store.save_baseline(baseline, updated_at=run.ended_at)
         return baseline
 
-    def _read_recent(self, agent_id: str, version: str, task_type: str) -> RecentRuns:
-        return RecentRuns(
+    def _read_recent(self, agent_id: str, version: str, task_type: str) -> CleanRuns:
+        return CleanRuns(
             self._store.list_run_summaries(
                 agent_id, version=version, task_type=task_type, limit=self._runs_read
             )

@@ -6,12 +6,12 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
-from steadyhelm.events import ACTION_TYPES, LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary
+from steadyhelm.events import ACTION_TYPES, LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import DailyGrant, DriftPoint, Loss, PinnedBaseline, Record, RecordedEvent, SavedState
 from steadyhelm.stores.database import Connection
-from steadyhelm.stores.row_ids import CachedRun, RowIds, find_last_same
+from steadyhelm.stores.row_ids import CachedRun, LastSame, RowIds, find_last_same
 
 TYPE_CODES: Final[dict[str, int]] = {name: code for code, name in enumerate(ACTION_TYPES)}
 TOOL_CODE: Final = TYPE_CODES[TOOL_CALL]
@@ -185,19 +185,7 @@ class BatchBuilder:
             if code is None:
                 code = -row_ids.get_name(connection, event.action_type)
             elif code == TOOL_CODE:
-                totals.tool_calls += 1
-                tool = totals.tools.get(name)
-                if tool is None:
-                    tool = totals.tools[name] = ToolTotals()
-                tool.calls += 1
-                tool.errors += failed
-                tool.tokens += tokens
-                tool.duration_ms += duration_ms
-                calls, found = totals.cached.calls, None
-                if event.call_hash:  # 0 where not even hashes of arguments are kept
-                    found = calls.add(event.call_hash, event.result_hash, seq)
-                    if found is None and not calls.is_complete:
-                        found = find_last_same(connection, totals.run, event)
+                found = self._add_tool_call(totals, event, name)
                 if found is not None:
                     last_same, same_result = found
                     totals.repeated += 1
@@ -260,6 +248,25 @@ class BatchBuilder:
             if record.limits is not None:
                 self._batch.limits.append((totals.run, seq, *astuple(record.limits)))
         return self._batch
+
+    def _add_tool_call(self, totals: RunTotals, event: TraceEvent, name: int) -> LastSame | None:
+        """Count a tool call, and return the last identical one, None for none."""
+        totals.tool_calls += 1
+        tool = totals.tools.get(name)
+        if tool is None:
+            tool = totals.tools[name] = ToolTotals()
+        tool.calls += 1
+        if event.error is not None:
+            tool.errors += 1
+        tool.tokens += event.token_count
+        tool.duration_ms += event.duration_ms
+        if not event.call_hash:  # 0 where not even hashes of arguments are kept
+            return None
+        calls = totals.cached.calls
+        found = calls.add(event.call_hash, event.result_hash, event.seq)
+        if found is None and not calls.is_complete:
+            return find_last_same(self._connection, totals.run, event)
+        return found
 
     def _add_point(self, totals: RunTotals, seq: int, point: DriftPoint) -> None:
         self._batch.points.append((totals.run, seq, *astuple(point)))

@@ -30,7 +30,7 @@ _TABLES: Final = (
 """All tables but two; rows refer to those of earlier tables. `changes` is for open pages, and `agent_days`
 fills itself with the runs and the spending: it is compared all the same."""
 
-_SUMS: Final = {
+_COMPARED_SUMS: Final = {
     "runs": ("events", "tokens", "findings", "incidents", "cost_usd"),
     "events": ("seq", "tokens", "duration_ms", "call_hash / 4294967296", "failed"),
     "findings": ("severity", "score", "ts"),
@@ -109,7 +109,9 @@ def copy_store(
             target=str(target.location),
             tables=[_compare_table(old, new, table) for table in (*_TABLES, "agent_days")],
             runs_compared=len(runs),
-            runs_different=[run for run, copy in runs if _digest(old, run) != _digest(new, copy)],
+            runs_different=[
+                run for run, copy in runs if _compute_digest(old, run) != _compute_digest(new, copy)
+            ],
         )
         if not copied.is_equal:
             differing = [it.table for it in copied.tables if not it.is_equal]
@@ -214,7 +216,7 @@ def _count(connection: Any, rows: str) -> int:
 
 
 def _compare_table(old: Any, new: Any, table: str) -> TableCopy:
-    columns = _SUMS.get(table, ())
+    columns = _COMPARED_SUMS.get(table, ())
     sums = [[_sum(connection, table, column) for column in columns] for connection in (old, new)]
     return TableCopy(
         table=table,
@@ -239,7 +241,7 @@ def _choose_runs(connection: Any, new_run: str) -> list[tuple[int, int]]:
     return random.Random(0).sample(runs, min(len(runs), _RUNS_COMPARED))  # noqa: S311 - reproducible
 
 
-def _digest(connection: Any, run: int) -> int:
+def _compute_digest(connection: Any, run: int) -> int:
     """Return a digest of the steps, payloads and findings of a run."""
     rows = [
         tuple(row) for query in (_STEPS_OF_RUN, _FINDINGS_OF_RUN) for row in connection.execute(query, (run,))

@@ -18,7 +18,7 @@ from steadyhelm.stores.sql import SEVERITIES, Conditions, decode_json, select_ag
 _EVENTS_PER_PAGE: Final = 200
 """Events read at once: a reader never holds a snapshot for longer than this takes."""
 
-_EVENTS: Final = """
+_SELECT_EVENTS: Final = """
     SELECT e.seq, e.type, n.name, e.ts, e.tokens, e.duration_ms, e.cost_usd, e.started_seq, e.call_hash,
         e.result_hash, e.failed, e.event_id, parent.name, other.name,
         p.input_json, p.output_json, p.metadata_json, p.error, p.call_id
@@ -26,13 +26,13 @@ _EVENTS: Final = """
         LEFT JOIN payloads p ON p.id = e.payload
         LEFT JOIN names parent ON parent.id = e.parent
         LEFT JOIN names other ON other.id = -e.type"""
-_NEXT_EVENTS: Final = f"{_EVENTS} WHERE e.run = ? AND e.seq > ? ORDER BY e.seq LIMIT ?"
-_ONE_EVENT: Final = f"{_EVENTS} WHERE e.run = ? AND e.seq = ?"
+_NEXT_EVENTS: Final = f"{_SELECT_EVENTS} WHERE e.run = ? AND e.seq > ? ORDER BY e.seq LIMIT ?"
+_ONE_EVENT: Final = f"{_SELECT_EVENTS} WHERE e.run = ? AND e.seq = ?"
 _ACTIVE_RUNS: Final = """
     SELECT a.agent_id, r.run_id, r.id, r.last_at FROM runs r CROSS JOIN agents a ON a.id = r.agent"""
 _LATEST_FIRST: Final = " ORDER BY r.last_at DESC, r.id DESC"
 _EVENT_TIMES: Final = "SELECT seq, ts FROM events WHERE run = ? ORDER BY seq DESC LIMIT ?"
-_FINDINGS: Final = """
+_SELECT_FINDINGS: Final = """
     SELECT a.agent_id, r.run_id, f.detector, f.kind, f.severity, f.score, f.message, f.suggested_action, f.ts,
         f.event_id, f.context_json
     FROM findings f CROSS JOIN runs r ON r.id = f.run CROSS JOIN agents a ON a.id = f.agent"""
@@ -121,7 +121,7 @@ class SQLEvents(StorePart, RunStore):
         """Return findings, newest first. `severity` is the lowest one to return."""
         where = select_agent_or_run("f", agent_id, run_id).add("f.ts >= ?", since)
         where.add("f.severity >= ?", severity and severity.rank)
-        query = f"{_FINDINGS}{where} ORDER BY f.ts DESC, f.id DESC LIMIT ?"
+        query = f"{_SELECT_FINDINGS}{where} ORDER BY f.ts DESC, f.id DESC LIMIT ?"
         with self._connections.reading() as connection:
             return [_to_finding(row) for row in connection.execute(query, (*where.values, limit))]
 

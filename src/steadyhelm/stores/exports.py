@@ -46,7 +46,7 @@ _COLUMNS: Final = {
     "output_json": "string",
     "metadata_json": "string",
 }
-_PAYLOADS: Final = ("input_json", "output_json", "metadata_json")
+_PAYLOAD_COLUMNS: Final = ("input_json", "output_json", "metadata_json")
 _ROWS_PER_CHUNK: Final = 10_000
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
@@ -184,8 +184,8 @@ def _write_parquet(selection: _Selection, stream: BinaryIO) -> None:
 
 def _build_row(recorded: RecordedEvent) -> list[Any]:
     event = recorded.event
-    payloads = (getattr(recorded, name) for name in _PAYLOADS)
-    fields = [getattr(event, name) for name in _COLUMNS if name not in _PAYLOADS]
+    payloads = (getattr(recorded, name) for name in _PAYLOAD_COLUMNS)
+    fields = [getattr(event, name) for name in _COLUMNS if name not in _PAYLOAD_COLUMNS]
     return fields + [None if data is None else data.decode("utf-8", "replace") for data in payloads]
 
 
@@ -239,7 +239,7 @@ _WRITERS: Final[dict[str, Callable[[_Selection, BinaryIO], None]]] = {
 }
 
 
-_TYPES: Final = {
+_TYPE_NAMES: Final = {
     TOOL_CALL: "tool_call",
     LLM_REQUEST: "llm_output",
     STATE_TRANSITION: "state",
@@ -273,7 +273,7 @@ def build_entry(event: TraceEvent) -> dict[str, Any]:
     What a run file has no key for is under `meta`, so that nothing a detector reads is lost.
     """
     fields = {
-        "type": _TYPES.get(event.action_type, "state"),
+        "type": _TYPE_NAMES.get(event.action_type, "state"),
         "name": event.action_name,
         **_build_data(event),
         "error": _build_error(event),
@@ -314,7 +314,7 @@ def _build_meta(event: TraceEvent) -> dict[str, Any]:
         "seq": event.seq,
         "started_seq": event.started_seq,
         "event_id": None if event.event_id == f"{event.run_id}.{event.seq}" else event.event_id,
-        "action_type": None if event.action_type in _TYPES else event.action_type,
+        "action_type": None if event.action_type in _TYPE_NAMES else event.action_type,
         "output_data": event.output_data if event.action_type == USER_MESSAGE else None,
         "metadata": event.metadata,
     }

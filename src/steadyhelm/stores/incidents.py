@@ -25,7 +25,7 @@ from steadyhelm.stores.sql import (
 )
 from steadyhelm.stores.writing import UPDATE_INCIDENT_TOTALS
 
-_INCIDENTS: Final = """
+_SELECT_INCIDENTS: Final = """
     SELECT i.incident_id, a.agent_id, r.run_id, i.detector, i.kind, i.severity, i.peak, i.message,
         i.suggested_action, i.opened_at, i.opened_seq, i.last_at, i.last_seq, i.state, i.closed_at,
         i.findings, i.hard_limit, i.review, i.acknowledged_at, i.subject, i.repeats, i.evidence
@@ -66,7 +66,7 @@ class SQLIncidents(StorePart, IncidentStore):
             index = "" if run_id is not None else "INDEXED BY incidents_open"
         else:
             where.add("i.state = ?", state)
-        query = f"{_INCIDENTS.format(index=index)}{where} ORDER BY i.last_at DESC, i.id DESC LIMIT ?"
+        query = f"{_SELECT_INCIDENTS.format(index=index)}{where} ORDER BY i.last_at DESC, i.id DESC LIMIT ?"
         with self._connections.reading() as connection:
             return [_to_incident(row) for row in connection.execute(query, (*where.values, limit))]
 
@@ -84,7 +84,7 @@ class SQLIncidents(StorePart, IncidentStore):
         those whose latest finding is older than every intervention already found cannot add anything.
         """
         where = select_agent_or_run("i", agent_id, None).add("i.last_at >= ?", since)
-        query = f"{_INCIDENTS.format(index='')}{where} ORDER BY i.last_at DESC, i.id DESC"
+        query = f"{_SELECT_INCIDENTS.format(index='')}{where} ORDER BY i.last_at DESC, i.id DESC"
         newest: list[tuple[float, int, StoredIntervention]] = []
         read = 0
         with self._connections.reading() as connection:
@@ -220,7 +220,7 @@ def _note_incident_change(connection: Connection, agent_id: str) -> None:
 
 def _find_incident(connection: Connection, incident_id: str) -> Incident:
     prefix = to_unicode(incident_id)
-    query = f"{_INCIDENTS.format(index='')} WHERE i.incident_id = ?"
+    query = f"{_SELECT_INCIDENTS.format(index='')} WHERE i.incident_id = ?"
     row = connection.execute(query, (prefix,)).fetchone()
     if row is None:
         count, first = find_by_prefix(connection, "incidents", "incident_id", prefix) if prefix else (0, [])

@@ -63,7 +63,7 @@ def read_applied_migrations(path: Path, *, migrations: Sequence[Migration] = MIG
             return []
         applied = _select_migrations(path)
     except OSError as exc:
-        raise StoreError(f"The database {path} cannot be looked at: {exc}. Check its permissions.") from exc
+        raise StoreError(f"The database {path} cannot be read: {exc}. Check its permissions.") from exc
     except sqlite3.Error as exc:
         raise to_store_error(path, exc) from exc
     known = {migration.name for migration in migrations}

@@ -16,9 +16,9 @@ from steadyhelm.stores.runs import find_run_row_id
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
 from steadyhelm.stores.writing import UPDATE_INCIDENT_TOTALS
 
-_KEYS: Final = """
+_SELECT_KEYS: Final = """
     SELECT name, prefix, digest, scopes, created_at, expires_at, last_used_at, id FROM api_keys ORDER BY id"""
-_AUDIT: Final = "SELECT at, author, action, object, detail, id FROM audit"
+_SELECT_AUDIT: Final = "SELECT at, author, action, object, detail, id FROM audit"
 
 
 class SQLPeople(StorePart, PeopleStore):
@@ -105,7 +105,9 @@ class SQLPeople(StorePart, PeopleStore):
         """Return entries of the audit log, newest first, those with a smaller id than `before`."""
         where = Conditions().add("id < ?", before)
         with self._connections.reading() as connection:
-            rows = connection.execute(f"{_AUDIT}{where} ORDER BY id DESC LIMIT ?", (*where.values, limit))
+            rows = connection.execute(
+                f"{_SELECT_AUDIT}{where} ORDER BY id DESC LIMIT ?", (*where.values, limit)
+            )
             return [
                 AuditEntry(at=at, author=author, action=action, object=what, detail=detail, entry_id=entry_id)
                 for at, author, action, what, detail, entry_id in rows
@@ -142,7 +144,7 @@ class SQLPeople(StorePart, PeopleStore):
                     key_id=key_id,
                 )
                 for name, prefix, digest, scopes, created_at, expires_at, last_used_at, key_id in (
-                    connection.execute(_KEYS)
+                    connection.execute(_SELECT_KEYS)
                 )
             ]
 

@@ -102,7 +102,7 @@ class RowIds:
         self.new_runs.clear()
 
     def make_room(self) -> None:
-        """Forget everything of a kind that has become too much."""
+        """Empty each cache that is full."""
         for cache in (self.names, self.agents, self.runs):
             if len(cache) >= _MAX_CACHED:
                 cache.clear()

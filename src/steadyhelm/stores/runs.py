@@ -12,14 +12,14 @@ from steadyhelm.stores.database import Connection, StorePart, retry_if_rolled_ba
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions, describe_ambiguous_id, find_by_prefix
 
 # CROSS JOIN keeps the order of the two tables: the list is read along its index, and stops at the limit.
-_RUNS: Final = """
+_SELECT_RUNS: Final = """
     SELECT a.agent_id, r.run_id, r.goal, r.version, r.task_type, r.parent_run_id, r.state, r.outcome,
         r.started_at, r.last_at, r.events, r.tokens, r.tool_calls, r.llm_calls, r.errors, r.duration_ms,
         r.cost_usd, r.findings, r.incidents, r.peak
     FROM runs r CROSS JOIN agents a ON a.id = r.agent"""
 _FIELDS: Final = StoredRun.__struct_fields__
 _BY_AGENT: Final = f"r.agent = {AGENT_ROW_ID}"
-_SUSPENDED: Final = (
+_SELECT_SUSPENDED: Final = (
     f"SELECT r.run_id FROM states s JOIN runs r ON r.id = s.run WHERE {_BY_AGENT}"  # noqa: S608 - our own text
     " ORDER BY s.saved_at DESC LIMIT ?"
 )
@@ -57,7 +57,7 @@ class SQLRuns(StorePart, RunStore):
     ) -> list[StoredRun]:
         """Return runs, newest first. `before` is a start time: the last one of a page gets the next."""
         where = Conditions().add(_BY_AGENT, agent_id).add("r.started_at < ?", before)
-        query = f"{_RUNS}{where} ORDER BY r.started_at DESC, r.id DESC LIMIT ?"
+        query = f"{_SELECT_RUNS}{where} ORDER BY r.started_at DESC, r.id DESC LIMIT ?"
         with self._connections.reading() as connection:
             return [_to_run_row(row) for row in connection.execute(query, (*where.values, limit))]
 
@@ -126,7 +126,7 @@ class SQLRuns(StorePart, RunStore):
         """Return the ids of an agent's suspended runs, the most recently suspended first."""
         values = (to_unicode(agent_id), limit)
         with self._connections.reading() as connection:
-            return [run_id for (run_id,) in connection.execute(_SUSPENDED, values)]
+            return [run_id for (run_id,) in connection.execute(_SELECT_SUSPENDED, values)]
 
     @retry_if_rolled_back
     def take_state(self, agent_id: str, run_id: str) -> bytes | None:
@@ -152,7 +152,7 @@ def _to_run_row(row: tuple[Any, ...]) -> StoredRun:
 
 def _select_runs(connection: Connection, run_id: str, agent_id: str | None) -> list[StoredRun]:
     where = Conditions().add("r.run_id = ?", run_id).add(_BY_AGENT, agent_id)
-    return [_to_run_row(row) for row in connection.execute(f"{_RUNS}{where}", where.values)]
+    return [_to_run_row(row) for row in connection.execute(f"{_SELECT_RUNS}{where}", where.values)]
 
 
 def _find_runs_by_prefix(connection: Connection, prefix: str, agent_id: str | None) -> tuple[int, list[str]]:

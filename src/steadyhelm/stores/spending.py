@@ -25,19 +25,19 @@ _ADD_AGENT: Final = "INSERT INTO agents (agent_id) VALUES (?) ON CONFLICT DO NOT
 _ADD_GRANT: Final = f"""
     INSERT INTO daily_grants (agent, grant_id, at, run_id, steps, tokens, cost_usd, reason)
     VALUES ({AGENT_ROW_ID}, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, grant_id) DO NOTHING"""
-_SPENT: Final = """
+_SELECT_SPENT: Final = """
     SELECT agent, sum(steps) AS steps, sum(tokens) AS tokens, sum(cost_usd) AS cost_usd, 0 AS granted_steps,
         0 AS granted_tokens, 0.0 AS granted_cost_usd
     FROM spending WHERE quarter_hour >= :first AND quarter_hour < :last {agent} GROUP BY agent"""
-_GRANTED: Final = """
+_SELECT_GRANTED: Final = """
     SELECT agent, 0, 0, 0.0, sum(steps), sum(tokens), sum(cost_usd)
     FROM daily_grants WHERE at >= :since AND at < :until {agent} GROUP BY agent"""
 _COLUMNS: Final = AgentSpending.__struct_fields__
 # The places of what is summed in the row of an event.
-_TYPE: Final = 2
-_TIME: Final = 4
-_TOKENS: Final = 5
-_COST: Final = 7
+_TYPE_COLUMN: Final = 2
+_TIME_COLUMN: Final = 4
+_TOKENS_COLUMN: Final = 5
+_COST_COLUMN: Final = 7
 
 _Sums = dict[tuple[int, int], tuple[int, int, float]]
 """Steps, tokens and dollars by agent and quarter of an hour."""
@@ -53,7 +53,7 @@ class SQLSpending(StorePart, SpendingStore):
         # With the agent named first the primary key finds its rows.
         only = "" if agent_id is None else "AND agent = (SELECT id FROM agents WHERE agent_id = :agent_id)"
         sums = ", ".join(f"sum({name})" for name in _COLUMNS[1:])
-        both = f"{_SPENT.format(agent=only)} UNION ALL {_GRANTED.format(agent=only)}"
+        both = f"{_SELECT_SPENT.format(agent=only)} UNION ALL {_SELECT_GRANTED.format(agent=only)}"
         query = (
             f"SELECT a.agent_id, {sums} FROM ({both}) s JOIN agents a ON a.id = s.agent"
             " GROUP BY a.id ORDER BY a.agent_id"
@@ -74,7 +74,7 @@ def write_spending(connection: Connection, batch: Batch) -> None:
     """Add what the new events of a batch spent to the quarters of an hour they happened in."""
     if not batch.events:
         return
-    times = [row[_TIME] for row in batch.events]
+    times = [row[_TIME_COLUMN] for row in batch.events]
     quarter_hour = find_quarter_hour(min(times))
     # Most batches lie within one quarter of an hour, and then the totals of their runs are the sums.
     is_simple = quarter_hour == find_quarter_hour(max(times)) and not _has_negative(batch.events)
@@ -84,9 +84,9 @@ def write_spending(connection: Connection, batch: Batch) -> None:
 
 
 def _has_negative(events: Sequence[EventRow]) -> bool:
-    costs = [row[_COST] for row in events]
+    costs = [row[_COST_COLUMN] for row in events]
     known = [cost for cost in costs if cost is not None]
-    return min([row[_TOKENS] for row in events]) < 0 or (bool(known) and min(known) < 0)
+    return min([row[_TOKENS_COLUMN] for row in events]) < 0 or (bool(known) and min(known) < 0)
 
 
 def _sum_totals(batch: Batch, quarter_hour: int) -> _Sums:
@@ -100,8 +100,14 @@ def _sum_events(batch: Batch) -> _Sums:
     agents = {totals.run: totals.cached.agent for totals in batch.totals.values()}
     sums: _Sums = {}
     for row in batch.events:
-        key = (agents[row[0]], find_quarter_hour(row[_TIME]))
-        _add(sums, key, row[_TYPE] == TOOL_CODE, max(0, row[_TOKENS]), max(0.0, row[_COST] or 0.0))
+        key = (agents[row[0]], find_quarter_hour(row[_TIME_COLUMN]))
+        _add(
+            sums,
+            key,
+            row[_TYPE_COLUMN] == TOOL_CODE,
+            max(0, row[_TOKENS_COLUMN]),
+            max(0.0, row[_COST_COLUMN] or 0.0),
+        )
     return sums
 
 

@@ -21,7 +21,7 @@ FileIdentity = tuple[int, int]
 
 _open: Final[dict[int, FileIdentity | None]] = {}
 _open_at_fork: Final[set[FileIdentity | None]] = set()
-_process: Final = [os.getpid()]
+_current_pid: Final = [os.getpid()]
 _numbers: Final = itertools.count(1)
 
 inherited: Final[list[sqlite3.Connection]] = []
@@ -101,8 +101,8 @@ def connect(path: Path, mode: str, timeout_s: float) -> TrackedConnection:
 
 def after_fork() -> None:
     """Remember in a child process which files were open when it was forked. Idempotent."""
-    if _process[0] != os.getpid():
-        _process[0] = os.getpid()
+    if _current_pid[0] != os.getpid():
+        _current_pid[0] = os.getpid()
         _open_at_fork.update(_open.values())
         _open.clear()
 

@@ -83,7 +83,7 @@ _FIND_RESERVED: Final = (
 _MARK_TAUGHT: Final = f"UPDATE runs SET taught = 1 WHERE taught = 0 AND run_id = ? AND agent = {AGENT_ROW_ID}"  # noqa: S608 - ours
 
 _OUTDATED_ATTEMPTS: Final = 4
-_OUTDATED: Final = "The run was deleted by another process while it was being written."
+_RUN_WAS_DELETED: Final = "The run was deleted by another process while it was being written."
 
 
 class _OutdatedError(StoreError):
@@ -187,11 +187,11 @@ def _write_batch(connection: Connection, batch: Batch, new_runs: dict[int, int])
     # Rows of one run next to each other: SQLite then looks up the page once for all of them.
     batch.events.sort()
     if not connection.dialect.insert_events(connection, batch):
-        raise _OutdatedError(_OUTDATED)
+        raise _OutdatedError(_RUN_WAS_DELETED)
     connection.dialect.add_tool_totals(connection, _build_tool_rows(all_totals))
     rows = [_build_total_row(totals) for totals in all_totals]
     if rows and connection.dialect.add_run_totals(connection, rows) != len(rows):
-        raise _OutdatedError(_OUTDATED)
+        raise _OutdatedError(_RUN_WAS_DELETED)
     _update_times(connection, all_totals, new_runs)
     _write_points(connection, batch)
     write_spending(connection, batch)
@@ -252,7 +252,7 @@ def _update_times(connection: Connection, all_totals: Iterable[RunTotals], new_r
         "UPDATE agents SET last_at = max(last_at, ?), runs = runs + ? WHERE id = ?", rows
     )
     if rows and changed.rowcount != len(rows):
-        raise _OutdatedError(_OUTDATED)
+        raise _OutdatedError(_RUN_WAS_DELETED)
 
 
 def _write_other_records(connection: Connection, batch: Batch) -> None:

@@ -59,7 +59,7 @@ def measure_engagement(prose: Prose, markers: Sequence[LexiconMarker], *, readab
         return float(min(100, score))
     hedges = sum(marker.component == HEDGES for marker in markers)
     score -= _HEDGE_PENALTY * min(hedges, _MAX_HEDGES)
-    if _names_things(prose, markers):
+    if _has_content_words(prose, markers):
         score += _SUBSTANCE_POINTS
     elif not figures and _is_handed_back(prose):
         score -= _HANDED_BACK_PENALTY
@@ -74,7 +74,7 @@ def _has_word(name: str, prose: Prose) -> bool:
     return not load_lexicon(__package__, "engagement")[name].word_set.isdisjoint(prose.words)
 
 
-def _names_things(prose: Prose, markers: Sequence[LexiconMarker]) -> bool:
+def _has_content_words(prose: Prose, markers: Sequence[LexiconMarker]) -> bool:
     """Return whether a reply has enough longer words apart from markers and polite words."""
     padding = {word for marker in markers for word in marker.term.split()}
     polite = load_lexicon(__package__, "engagement")["politeness"].word_set

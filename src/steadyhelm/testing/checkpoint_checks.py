@@ -43,7 +43,7 @@ def _fill_keeper(make: MakeKeeper, *checkpoints: Checkpoint) -> CheckpointKeeper
     return keeper
 
 
-def _seqs(keeper: CheckpointKeeper, run_id: str = "run", agent_id: str | None = None) -> list[int]:
+def _list_seqs(keeper: CheckpointKeeper, run_id: str = "run", agent_id: str | None = None) -> list[int]:
     return [checkpoint.seq for checkpoint in keeper.list_checkpoints(run_id, agent_id=agent_id)]
 
 
@@ -96,7 +96,7 @@ def check_the_newest_comes_first(make: MakeKeeper) -> None:
     """Check that checkpoints come in the order of their events, then of their times."""
     again = a_checkpoint(3, checkpoint_id="again", taken_at=AT + 99)
     keeper = _fill_keeper(make, a_checkpoint(3), a_checkpoint(10), again, a_checkpoint(-1), a_checkpoint(0))
-    assert [10, 3, 3, 0, -1] == _seqs(keeper)
+    assert [10, 3, 3, 0, -1] == _list_seqs(keeper)
     assert "again" == keeper.list_checkpoints("run")[1].checkpoint_id
     keeper.close()
 
@@ -108,7 +108,7 @@ def check_none_of_an_incident_is_returned_to(make: MakeKeeper) -> None:
     )
     last = keeper.get_last_checkpoint("run")
     assert last is not None
-    assert (1, [3, 2, 1]) == (last.seq, _seqs(keeper))
+    assert (1, [3, 2, 1]) == (last.seq, _list_seqs(keeper))
     keeper.drop("run", after_seq=-1)
     assert keeper.keep(a_checkpoint(4, in_incident=True)).kept
     assert keeper.get_last_checkpoint("run") is None
@@ -135,12 +135,12 @@ def check_runs_are_kept_apart(make: MakeKeeper) -> None:
         a_checkpoint(3, agent_id="other"),
         a_checkpoint(1, agent_id="other"),
     )
-    assert ([1], [3, 1]) == (_seqs(keeper, agent_id="agent"), _seqs(keeper, agent_id="other"))
-    assert ([3, 1, 1], [2]) == (_seqs(keeper), _seqs(keeper, "other"))
+    assert ([1], [3, 1]) == (_list_seqs(keeper, agent_id="agent"), _list_seqs(keeper, agent_id="other"))
+    assert ([3, 1, 1], [2]) == (_list_seqs(keeper), _list_seqs(keeper, "other"))
     mine = keeper.get_last_checkpoint("run", agent_id="agent")
     assert mine == a_checkpoint(1)
     assert 1 == keeper.drop("run", agent_id="agent")
-    assert [3, 1] == _seqs(keeper)
+    assert [3, 1] == _list_seqs(keeper)
     keeper.close()
 
 
@@ -157,7 +157,7 @@ def check_the_same_id_replaces(make: MakeKeeper) -> None:
     keeper = _fill_keeper(make, a_checkpoint(1), a_checkpoint(1), a_checkpoint(1, label="named"))
     assert ["named"] == [checkpoint.label for checkpoint in keeper.list_checkpoints("run")]
     keeper.keep(a_checkpoint(2, checkpoint_id="checkpoint-1"))
-    assert [2] == _seqs(keeper)
+    assert [2] == _list_seqs(keeper)
     keeper.close()
 
 
@@ -169,8 +169,8 @@ def check_the_number_is_bounded(make: MakeKeeper) -> None:
     for seq in range(count):
         keeper.keep(a_checkpoint(seq))
     newest = list(range(count - 1, count - 1 - keeper.per_run, -1))
-    assert [*newest, 0] == _seqs(keeper)
-    assert [0] == _seqs(keeper, "other")
+    assert [*newest, 0] == _list_seqs(keeper)
+    assert [0] == _list_seqs(keeper, "other")
     keeper.close()
 
 
@@ -192,11 +192,11 @@ def check_a_run_can_be_forgotten(make: MakeKeeper) -> None:
     """Check that a run's checkpoints can be removed, all or those after a rollback."""
     keeper = _fill_keeper(make, *(a_checkpoint(seq) for seq in range(5)), a_checkpoint(9, in_incident=True))
     assert 3 == keeper.drop("run", after_seq=2)
-    assert [2, 1, 0] == _seqs(keeper)
+    assert [2, 1, 0] == _list_seqs(keeper)
     assert (3, 0) == (keeper.drop("run"), keeper.drop("run"))
-    assert [] == _seqs(keeper)
+    assert [] == _list_seqs(keeper)
     assert keeper.keep(a_checkpoint(1)).kept
-    assert [1] == _seqs(keeper)
+    assert [1] == _list_seqs(keeper)
     keeper.close()
 
 
@@ -204,7 +204,7 @@ def check_the_old_can_be_pruned(make: MakeKeeper) -> None:
     """Check that `prune` removes what was taken before a time, in every run."""
     keeper = _fill_keeper(make, *(a_checkpoint(seq, run_id=f"run-{seq % 2}") for seq in range(6)))
     assert 3 == keeper.prune(AT + 3)
-    assert ([4], [5, 3]) == (_seqs(keeper, "run-0"), _seqs(keeper, "run-1"))
+    assert ([4], [5, 3]) == (_list_seqs(keeper, "run-0"), _list_seqs(keeper, "run-1"))
     assert (0, 3) == (keeper.prune(float("nan")), keeper.prune(AT + 1e6))
     keeper.close()
 
@@ -230,9 +230,9 @@ def check_ids_may_be_any_text(make: MakeKeeper) -> None:
     for number, name in enumerate(ids):
         assert keeper.keep(a_checkpoint(number, run_id=name, agent_id=name, checkpoint_id=name)).kept, name
     for number, name in enumerate(ids):
-        assert [number] == _seqs(keeper, name, agent_id=name), name
+        assert [number] == _list_seqs(keeper, name, agent_id=name), name
     assert keeper.keep(a_checkpoint(1, run_id="half \ud800", checkpoint_id="half \udfff")).kept
-    assert [1] == _seqs(keeper, "half \ud800")
+    assert [1] == _list_seqs(keeper, "half \ud800")
     keeper.close()
 
 

@@ -168,7 +168,7 @@ def check_profiles_outlive_runs(make_store: MakeStore) -> None:
     store.close()
 
 
-def _state(store: Store) -> RunState:
+def _read_state(store: Store) -> RunState:
     return store.find_run("run").state
 
 
@@ -248,14 +248,14 @@ def check_a_run_has_a_life(make_store: MakeStore) -> None:
     run = store.find_run("run")
     assert ("running", "mend it", "2", "fix") == (run.state, run.goal, run.version, run.task_type)
     store.write([SavedState("agent", "run", b"state", AT + 1)])
-    assert ("suspended", ["run"]) == (_state(store), store.list_suspended("agent"))
+    assert ("suspended", ["run"]) == (_read_state(store), store.list_suspended("agent"))
     assert (b"state", None) == (store.take_state("agent", "run"), store.take_state("agent", "run"))
     store.write([an_event(1)])
-    assert "running" == _state(store)
+    assert "running" == _read_state(store)
     store.write([an_event(2), SavedState("agent", "run", b"again", AT + 2)])
-    assert "suspended" == _state(store)
+    assert "suspended" == _read_state(store)
     store.write([SavedState("agent", "run", b"more", AT + 3), info])
-    assert ("running", []) == (_state(store), store.list_suspended("agent"))
+    assert ("running", []) == (_read_state(store), store.list_suspended("agent"))
     store.write([a_summary(outcome="done")])
     run = store.find_run("run")
     assert ("ended", "done", 3) == (run.state, run.outcome, run.events)

@@ -148,7 +148,7 @@ class Watch(DriftMonitor):
         self._require_runs()
         _assert_none(
             self.judge_runs(),
-            EvidenceFormatter(self._redactor, least=_severity_rank(min_severity)),
+            EvidenceFormatter(self._redactor, least=_get_severity_rank(min_severity)),
             kind=kind,
         )
 
@@ -202,7 +202,7 @@ def assert_healthy(
         _fail(f"{Path(run_file).name} holds no run")
     judge = Judge(settings)
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
-    evidence = EvidenceFormatter(redactor, least=_severity_rank(min_severity))
+    evidence = EvidenceFormatter(redactor, least=_get_severity_rank(min_severity))
     _assert_none([judge.judge(run) for run in runs], evidence, kind=kind)
 
 
@@ -219,7 +219,7 @@ def _assert_none(judged: Sequence[JudgedReplay], evidence: EvidenceFormatter, *,
     _fail("\n".join([f"{len(bad)} of {len(judged)} runs {what}", *told, *rest]))
 
 
-def _severity_rank(severity: str) -> int:
+def _get_severity_rank(severity: str) -> int:
     names = [name.value for name in Severity]
     if severity.upper() not in names:
         raise SettingsError(f"min_severity must be one of {', '.join(names)}, got {severity!r}.")

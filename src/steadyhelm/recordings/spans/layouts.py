@@ -10,14 +10,14 @@ from steadyhelm.recordings.content import as_list, as_object, as_text
 from steadyhelm.recordings.run_entries import Notes, read_number
 from steadyhelm.recordings.transcript_reader import parse_time
 
-_BATCHES: Final = ("resourceSpans", "resource_spans", "batches")
-_SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
-_CHILDREN: Final = ("child_spans", "children")
-_STARTS: Final = ("startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime", "timestamp")
-_ENDS: Final = ("endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime")
+_BATCH_KEYS: Final = ("resourceSpans", "resource_spans", "batches")
+_SCOPE_KEYS: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
+_CHILD_KEYS: Final = ("child_spans", "children")
+_START_KEYS: Final = ("startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime", "timestamp")
+_END_KEYS: Final = ("endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime")
 _ISO_DURATION: Final = re.compile(r"P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
 _MAX_NESTING: Final = 8
-_NANOSECONDS: Final = 1e9
+_NANOSECONDS_PER_SECOND: Final = 1e9
 _MAX_TIME_DIGITS: Final = 20
 _UNNESTED_KEYS: Final = frozenset(
     {
@@ -48,7 +48,7 @@ class Span(Struct, frozen=True, kw_only=True):
 
     def first_text(self, *keys: str) -> str | None:
         """Return the first of these attributes that is a text."""
-        return _first_text(self.attributes, *keys)
+        return _find_text(self.attributes, *keys)
 
 
 def iter_spans(value: Any) -> Iterator[Span]:
@@ -67,7 +67,7 @@ def iter_spans(value: Any) -> Iterator[Span]:
         span = parse_span(found, around.resource, around.scope)
         if span is not None and span.scope != OWN_SCOPE:
             yield span
-        inside = _CHILDREN if span is not None else (*_BATCHES, *_SCOPES, "spans")
+        inside = _CHILD_KEYS if span is not None else (*_BATCH_KEYS, *_SCOPE_KEYS, "spans")
         waiting += [(found[key], around) for key in inside if isinstance(found.get(key), list)]
 
 
@@ -99,11 +99,11 @@ def parse_span(raw: dict[str, Any], resource: dict[str, Any], scope: str | None 
     return Span(
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=_first_text(raw, "parentSpanId", "parent_span_id", "parent_id"),
-        name=_first_text(raw, "name", "span_name") or "span",
+        parent_id=_find_text(raw, "parentSpanId", "parent_span_id", "parent_id"),
+        name=_find_text(raw, "name", "span_name") or "span",
         start=start,
         end=end,
-        service=_first_text(raw, "service_name") or _first_text(resource, "service.name"),
+        service=_find_text(raw, "service_name") or _find_text(resource, "service.name"),
         error=_read_error(raw, attributes, told),
         attributes=attributes,
         events=told,
@@ -118,8 +118,8 @@ def has_ids(raw: dict[str, Any]) -> bool:
 
 def _read_ids(raw: dict[str, Any]) -> tuple[str | None, str | None]:
     ids = {**as_object(raw.get("span_context")), **as_object(raw.get("context")), **raw}
-    trace_id = _first_text(ids, "traceId", "trace_id", "context.trace_id")
-    return trace_id, _first_text(ids, "spanId", "span_id", "context.span_id")
+    trace_id = _find_text(ids, "traceId", "trace_id", "context.trace_id")
+    return trace_id, _find_text(ids, "spanId", "span_id", "context.span_id")
 
 
 def _flatten_attributes(raw: Any) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _decode_otlp_value(value: Any, depth: int) -> Any:
 
 
 def _read_times(raw: dict[str, Any]) -> tuple[float | None, float | None]:
-    start, end = _read_time(raw, _STARTS), _read_time(raw, _ENDS)
+    start, end = _read_time(raw, _START_KEYS), _read_time(raw, _END_KEYS)
     if end is None and start is not None and isinstance(written := raw.get("duration"), str):
         found = _ISO_DURATION.fullmatch(written)
         if found:
@@ -177,7 +177,7 @@ def _read_time(raw: dict[str, Any], keys: tuple[str, ...]) -> float | None:
     digits = str(raw[key])[: _MAX_TIME_DIGITS + 1]
     if key.lower().endswith("nano") and digits.isdecimal() and len(digits) <= _MAX_TIME_DIGITS:
         # The name says the unit: guessed from the size it is wrong for clocks that begin near zero.
-        return parse_time(int(digits) / _NANOSECONDS)
+        return parse_time(int(digits) / _NANOSECONDS_PER_SECOND)
     return parse_time(raw[key])
 
 
@@ -189,14 +189,14 @@ def _read_error(raw: dict[str, Any], attributes: dict[str, Any], events: list[di
     is_error = str(code).upper().removeprefix("STATUS_CODE_") in ("2", "ERROR")
     if not is_error and "error.type" not in attributes:
         return None
-    message = _first_text(told, "message", "description") or _first_text(raw, "status_message")
+    message = _find_text(told, "message", "description") or _find_text(raw, "status_message")
     if message is not None:
         return message
     for event in events:
-        if thrown := _first_text(event, "exception.message", "exception.type"):
+        if thrown := _find_text(event, "exception.message", "exception.type"):
             return thrown
-    return _first_text(attributes, "error.type") or "error"
+    return _find_text(attributes, "error.type") or "error"
 
 
-def _first_text(attributes: dict[str, Any], *keys: str) -> str | None:
+def _find_text(attributes: dict[str, Any], *keys: str) -> str | None:
     return next((text for key in keys if (text := as_text(attributes.get(key))) is not None), None)

@@ -90,10 +90,10 @@ class LiveSpanRun:
         self._record(
             LLM_REQUEST,
             step.model or "llm",
-            timestamp=_end_time(span),
+            timestamp=_get_end_time(span),
             token_count=step.tokens,
             output_data={"text": "\n".join(said)} if said else None,
-            duration_ms=_duration_ms(span),
+            duration_ms=_compute_duration_ms(span),
             metadata={**{key: value for key, value in metadata.items() if value}, "span_id": span.span_id},
             error=span.error,
         )
@@ -114,10 +114,10 @@ class LiveSpanRun:
         self._record(
             TOOL_CALL,
             step.name,
-            timestamp=_end_time(span),
+            timestamp=_get_end_time(span),
             input_data=step.args,
             output_data=wrap_text(step.result),
-            duration_ms=_duration_ms(span),
+            duration_ms=_compute_duration_ms(span),
             metadata={"span_id": span.span_id},
             started_seq=started_seq,
             call_id=step.call_id or span.span_id,
@@ -127,7 +127,7 @@ class LiveSpanRun:
     def record_failure(self, name: str, span: Span) -> None:
         """Record an error of the agent itself, unless it is that of its last step."""
         if span.error is not None and span.error != self._last_error:
-            self._record(STATE_TRANSITION, f"{name}_error", timestamp=_end_time(span), error=span.error)
+            self._record(STATE_TRANSITION, f"{name}_error", timestamp=_get_end_time(span), error=span.error)
 
     def end(self, outcome: str, span: Span) -> None:
         """End the run after its last span, with open calls recorded as made."""
@@ -146,7 +146,7 @@ class LiveSpanRun:
     def _is_repeated(self, call_id: str, span: Span) -> bool:
         """Return whether another span at the same time has this call id; later it is another attempt."""
         until = self._calls.get(call_id, -1.0)
-        self._calls[call_id] = max(until, _end_time(span) or 0.0)
+        self._calls[call_id] = max(until, _get_end_time(span) or 0.0)
         if len(self._calls) > _MAX_CALLS:
             self._calls.popitem(last=False)
         return (span.start or 0.0) < until
@@ -195,18 +195,18 @@ def _note_once(known: set[str], trace_id: str) -> bool:
     return True
 
 
-def _end_time(span: Span) -> float | None:
+def _get_end_time(span: Span) -> float | None:
     return span.end if span.start is None or span.end is None else max(span.start, span.end)
 
 
-def _duration_ms(span: Span) -> float:
+def _compute_duration_ms(span: Span) -> float:
     return max(0.0, span.end - span.start) * 1000 if span.end and span.start else 0.0
 
 
 # Read OpenTelemetry's own span objects, and keep what later spans need to know about them.
 
 MAX_TEXT_CHARACTERS: Final = 256 * 1024
-_NS: Final = 1e9
+_NANOSECONDS_PER_SECOND: Final = 1e9
 Key = tuple[int, int]
 
 
@@ -268,8 +268,8 @@ def read_span(span: ReadableSpan, health: Health) -> Span:
         "span_id": f"{context.span_id:016x}",
         "parent_id": f"{parent.span_id:016x}" if parent is not None else None,
         "name": span.name,
-        "start_time": span.start_time / _NS if span.start_time else None,
-        "end_time": span.end_time / _NS if span.end_time else None,
+        "start_time": span.start_time / _NANOSECONDS_PER_SECOND if span.start_time else None,
+        "end_time": span.end_time / _NANOSECONDS_PER_SECOND if span.end_time else None,
         "attributes": _to_plain_attributes(span.attributes, health),
         "events": [
             {"name": it.name, "attributes": _to_plain_attributes(it.attributes, health)}

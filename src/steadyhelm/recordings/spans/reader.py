@@ -200,7 +200,7 @@ class Spans(TranscriptReader):
 
 
 def _is_repeated(run_id: str, placed: _PlacedSpan, seen: dict[tuple[str, str], float]) -> bool:
-    """Return whether another span at the same time has this call id; later it is another attempt."""
+    """Return whether a span of the same call was open when this began; later it is another attempt."""
     call_id, start = placed.step.call_id, placed.span.start or 0.0
     if call_id is None:
         return False

@@ -36,13 +36,13 @@ _GENAI_CONTENT_SETTING: Final = (
 NOT_RECORDED: Final = "not_recorded"
 """The one argument of a call whose arguments and result were not recorded; its value differs every time."""
 
-_OPENINFERENCE: Final[dict[str, SpanKind]] = {
+_OPENINFERENCE_KINDS: Final[dict[str, SpanKind]] = {
     "LLM": "llm",
     "TOOL": "tool",
     "RETRIEVER": "tool",
     "AGENT": "agent",
 }
-_OPERATIONS: Final[dict[str, SpanKind]] = {
+_OPERATION_KINDS: Final[dict[str, SpanKind]] = {
     "chat": "llm",
     "completion": "llm",
     "text_completion": "llm",
@@ -51,30 +51,35 @@ _OPERATIONS: Final[dict[str, SpanKind]] = {
     "retrieval": "tool",
     "invoke_agent": "agent",
 }
-_TRACELOOP: Final[dict[str, SpanKind]] = {"tool": "tool", "agent": "agent"}
-_SESSIONS: Final = ("gen_ai.conversation.id", "session.id")
-_MODELS: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
-_TOOLS: Final = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
-_AGENTS: Final = ("gen_ai.agent.name", "agent.name", "traceloop.entity.name")
-_NAMES: Final[dict[SpanKind, tuple[Sequence[str], str]]] = {
-    "tool": (_TOOLS, "execute_tool "),
-    "agent": (_AGENTS, "invoke_agent "),
+_TRACELOOP_KINDS: Final[dict[str, SpanKind]] = {"tool": "tool", "agent": "agent"}
+_SESSION_ATTRIBUTES: Final = ("gen_ai.conversation.id", "session.id")
+_MODEL_ATTRIBUTES: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
+_TOOL_NAME_ATTRIBUTES: Final = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
+_AGENT_NAME_ATTRIBUTES: Final = ("gen_ai.agent.name", "agent.name", "traceloop.entity.name")
+_NAME_SOURCES: Final[dict[SpanKind, tuple[Sequence[str], str]]] = {
+    "tool": (_TOOL_NAME_ATTRIBUTES, "execute_tool "),
+    "agent": (_AGENT_NAME_ATTRIBUTES, "invoke_agent "),
 }
-_TOTALS: Final = ("llm.token_count.total", "gen_ai.usage.total_tokens", "llm.usage.total_tokens")
+_TOTAL_TOKENS: Final = ("llm.token_count.total", "gen_ai.usage.total_tokens", "llm.usage.total_tokens")
 _INPUT_TOKENS: Final = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
 _OUTPUT_TOKENS: Final = (
     "gen_ai.usage.output_tokens",
     "gen_ai.usage.completion_tokens",
     "llm.token_count.completion",
 )
-_ARGUMENTS: Final = (
+_ARGUMENT_ATTRIBUTES: Final = (
     "gen_ai.tool.call.arguments",
     "input.value",
     "traceloop.entity.input",
     "tool.parameters",
     "tool_arguments",
 )
-_RESULTS: Final = ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output", "tool_response")
+_RESULT_ATTRIBUTES: Final = (
+    "gen_ai.tool.call.result",
+    "output.value",
+    "traceloop.entity.output",
+    "tool_response",
+)
 _TASKS_IN: Final = ("input.value", "traceloop.entity.input")
 
 
@@ -111,7 +116,10 @@ def read_step(span: Span, *, with_inputs: bool = True) -> SpanStep:
         return SpanStep(kind=kind, name=span.name)
     if kind == "llm":
         return _read_model_call(span, read_inputs(span) if with_inputs else [])
-    args, result = parse_arguments(_find_attribute(span, _ARGUMENTS)), _find_attribute(span, _RESULTS)
+    args, result = (
+        parse_arguments(_find_attribute(span, _ARGUMENT_ATTRIBUTES)),
+        _find_attribute(span, _RESULT_ATTRIBUTES),
+    )
     if kind == "tool":
         args = parse_arguments(read_tool_arguments(span)) if args is None else args
         result = read_tool_result(span) if result is None else result
@@ -149,11 +157,11 @@ def get_arguments(call: ContentPart, otherwise: str) -> Any:
 def classify_span(name: str, attributes: Mapping[str, Any]) -> SpanKind:
     """Return the kind of a span: explicit in newer conventions, inferred from its keys in older ones."""
     if (said := as_text(attributes.get("openinference.span.kind"))) is not None:
-        return _OPENINFERENCE.get(said.upper(), "other")
+        return _OPENINFERENCE_KINDS.get(said.upper(), "other")
     if (said := as_text(attributes.get("gen_ai.operation.name"))) is not None:
-        return _OPERATIONS.get(said, "other")
+        return _OPERATION_KINDS.get(said, "other")
     if (said := as_text(attributes.get("traceloop.span.kind"))) is not None:
-        return _TRACELOOP.get(said, "other")
+        return _TRACELOOP_KINDS.get(said, "other")
     if "gen_ai.tool.name" in attributes or name.startswith("execute_tool "):
         return "tool"
     if "llm.request.type" in attributes or "gen_ai.request.model" in attributes:
@@ -167,14 +175,14 @@ def get_name(kind: SpanKind, name: str, attributes: Mapping[str, Any]) -> str:
     >>> get_name("tool", "execute_tool ls", {}), get_name("llm", "chat gpt", {})
     ('ls', 'chat gpt')
     """
-    keys, operation = _NAMES.get(kind, ((), ""))
+    keys, operation = _NAME_SOURCES.get(kind, ((), ""))
     found = (text for key in keys if (text := as_text(attributes.get(key))) is not None)
     return next(found, name.removeprefix(operation))
 
 
 def read_agent_name(span: Span) -> str | None:
     """Return the name of the agent that a span says it belongs to, or is."""
-    keys, operation = _NAMES["agent"]
+    keys, operation = _NAME_SOURCES["agent"]
     if classify_span(span.name, span.attributes) != "agent":
         return span.first_text("gen_ai.agent.name", "agent.name")
     said = span.name.removeprefix(operation) if span.name.startswith(operation) else None
@@ -183,7 +191,9 @@ def read_agent_name(span: Span) -> str | None:
 
 def get_session(attributes: Mapping[str, Any]) -> str | None:
     """Return the conversation of a span, where it is recorded."""
-    return next((text for key in _SESSIONS if (text := as_text(attributes.get(key))) is not None), None)
+    return next(
+        (text for key in _SESSION_ATTRIBUTES if (text := as_text(attributes.get(key))) is not None), None
+    )
 
 
 def is_reported_by_parent(kind: SpanKind, name: str, above: SpanKind | None, above_name: str) -> bool:
@@ -198,11 +208,11 @@ def is_reported_by_parent(kind: SpanKind, name: str, above: SpanKind | None, abo
 
 
 def _read_model_call(span: Span, inputs: list[dict[str, Any]]) -> SpanStep:
-    total, given, made = (_read_count(span, keys) for keys in (_TOTALS, _INPUT_TOKENS, _OUTPUT_TOKENS))
+    total, given, made = (_read_count(span, keys) for keys in (_TOTAL_TOKENS, _INPUT_TOKENS, _OUTPUT_TOKENS))
     return SpanStep(
         kind="llm",
         name=span.name,
-        model=span.first_text(*_MODELS),
+        model=span.first_text(*_MODEL_ATTRIBUTES),
         # Input and output together; the cached part is in the input already.
         tokens=(given or 0) + (made or 0) if total is None else total,
         input_tokens=given or 0,
@@ -224,7 +234,7 @@ def _read_count(span: Span, keys: Sequence[str]) -> int | None:
 
 
 def _read_plain_output(span: Span) -> list[dict[str, Any]]:
-    output = read_json(_find_attribute(span, _RESULTS))
+    output = read_json(_find_attribute(span, _RESULT_ATTRIBUTES))
     if isinstance(output, dict) and get_role(output) is not None:
         return [output]
     return [{"role": "assistant", "content": output}] if isinstance(output, str) else []
@@ -232,24 +242,24 @@ def _read_plain_output(span: Span) -> list[dict[str, Any]]:
 
 # Read the messages in a span: as a list, as JSON in a text, key by key, or one per event.
 
-_INPUTS: Final = ("gen_ai.input.messages", "llm.input_messages", "gen_ai.prompt")
-_OUTPUTS: Final = ("gen_ai.output.messages", "llm.output_messages", "gen_ai.completion")
-_TASKS: Final = ("task", "input", "question", "query", "prompt", "goal")
-_CHOICE: Final = "gen_ai.choice"
+_INPUT_ATTRIBUTES: Final = ("gen_ai.input.messages", "llm.input_messages", "gen_ai.prompt")
+_OUTPUT_ATTRIBUTES: Final = ("gen_ai.output.messages", "llm.output_messages", "gen_ai.completion")
+_TASK_KEYS: Final = ("task", "input", "question", "query", "prompt", "goal")
+_CHOICE_EVENT: Final = "gen_ai.choice"
 _TOOL_MESSAGE: Final = "gen_ai.tool.message"
-_DETAILS: Final = "gen_ai.client.inference.operation.details"
+_DETAILS_EVENT: Final = "gen_ai.client.inference.operation.details"
 _MAX_DEPTH: Final = 12
-_PARTS: Final = frozenset({"type", "text", "toolUse", "toolResult"})
+_PART_KEYS: Final = frozenset({"type", "text", "toolUse", "toolResult"})
 
 
 def read_inputs(span: Span) -> list[dict[str, Any]]:
     """Return the messages that a model or an agent received."""
-    return _find_messages(span, _INPUTS) or _read_events(span, is_output=False)
+    return _find_messages(span, _INPUT_ATTRIBUTES) or _read_events(span, is_output=False)
 
 
 def read_outputs(span: Span) -> list[dict[str, Any]]:
     """Return the messages that a model returned."""
-    return _find_messages(span, _OUTPUTS) or _read_events(span, is_output=True)
+    return _find_messages(span, _OUTPUT_ATTRIBUTES) or _read_events(span, is_output=True)
 
 
 def read_tool_arguments(span: Span) -> Any:
@@ -259,13 +269,13 @@ def read_tool_arguments(span: Span) -> Any:
 
 def read_tool_result(span: Span) -> Any:
     """Return a tool's result from an event of its span; None where no event has it."""
-    told = (event.get("message") for event in span.events if event.get("name") == _CHOICE)
+    told = (event.get("message") for event in span.events if event.get("name") == _CHOICE_EVENT)
     return join_text(_parse_parts(next(told, None)))
 
 
 def _find_messages(span: Span, keys: Sequence[str]) -> list[dict[str, Any]]:
     """Return messages of the span, or of the one event that newer emitters put them on."""
-    details = (event for event in span.events if event.get("name") == _DETAILS)
+    details = (event for event in span.events if event.get("name") == _DETAILS_EVENT)
     for attributes in (span.attributes, *details):
         for key in keys:
             found = read_json(attributes.get(key))
@@ -331,7 +341,7 @@ def _read_events(span: Span, *, is_output: bool) -> list[dict[str, Any]]:
     for event in span.events:
         name = as_text(event.get("name")) or ""
         body = as_object(read_json(event.get("gen_ai.event.content"))) or event
-        if is_output and name == _CHOICE:
+        if is_output and name == _CHOICE_EVENT:
             message = read_json(body.get("message"))
             if not isinstance(message, dict):
                 message = _join_message_keys(body) or {**body, "content": message or body.get("content")}
@@ -346,7 +356,7 @@ def _read_events(span: Span, *, is_output: bool) -> list[dict[str, Any]]:
 def _parse_parts(content: Any) -> Any:
     """Return a content; parse one that is a JSON text with parts in it."""
     found = read_json(content)
-    is_parts = isinstance(found, list) and any(not _PARTS.isdisjoint(as_object(part)) for part in found)
+    is_parts = isinstance(found, list) and any(not _PART_KEYS.isdisjoint(as_object(part)) for part in found)
     return found if is_parts else content
 
 
@@ -383,7 +393,7 @@ def find_task(value: Any) -> str | None:
     """Return the task of an agent, from the input of its span."""
     given = read_json(value)
     if isinstance(given, dict):
-        tasks = (as_text(given.get(key)) for key in _TASKS)
+        tasks = (as_text(given.get(key)) for key in _TASK_KEYS)
         messages = [as_object(message) for message in as_list(given.get("messages"))]
         return next((task for task in tasks if task), None) or find_last_prompt(messages)
     return as_text(given)

@@ -19,14 +19,14 @@ from steadyhelm.errors import AddressRefusedError, SettingsError
 Resolve = Callable[[str, int], Sequence[str]]
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_PORTS: Final = {"https": 443, "http": 80}
-_FORBIDDEN: Final = re.compile(r"[\s\\\x00-\x1f\x7f]")
+_DEFAULT_PORTS: Final = {"https": 443, "http": 80}
+_FORBIDDEN_CHARACTERS: Final = re.compile(r"[\s\\\x00-\x1f\x7f]")
 _NUMERIC_END: Final = re.compile(r"(?:^|\.)(?:[0-9]+|0[xX][0-9a-fA-F]*)$")
-_NAME: Final = re.compile(r"(?!.{254})[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+_HOST_NAME: Final = re.compile(r"(?!.{254})[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 
 _PATH_SAFE: Final = "/%:@!$&'()*+,;=~"
 
-_METADATA: Final = frozenset(
+_METADATA_ADDRESSES: Final = frozenset(
     ipaddress.ip_address(address)
     for address in (
         "169.254.169.254",  # most clouds
@@ -47,7 +47,7 @@ _FAULTS: Final = (
     ("private", "is_private"),
 )
 _CARRIER_NAT: Final = ipaddress.ip_network("100.64.0.0/10")
-_RELAYS: Final = ipaddress.ip_network("192.88.99.0/24")
+_RELAY_NETWORK: Final = ipaddress.ip_network("192.88.99.0/24")
 _GLOBAL_V6: Final = ipaddress.ip_network("2000::/3")
 _DOCUMENTATION_V6: Final = ipaddress.ip_network("3fff::/20")
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
@@ -100,7 +100,7 @@ def normalize_host(host: str) -> str:
     bare = bare.lower().removesuffix(".")
     if _NUMERIC_END.search(bare):
         return _to_dotted(bare)
-    if not _NAME.fullmatch(bare):
+    if not _HOST_NAME.fullmatch(bare):
         raise ValueError("its host is not a name or an address")
     return bare
 
@@ -172,7 +172,7 @@ def find_fault(address: IPAddress) -> str:
         return named
     if address in _CARRIER_NAT:
         return "carrier-grade NAT"
-    return "reserved" if address in _RELAYS or not address.is_global else ""
+    return "reserved" if address in _RELAY_NETWORK or not address.is_global else ""
 
 
 def _find_v6_fault(address: ipaddress.IPv6Address) -> str:
@@ -192,7 +192,7 @@ def _find_v6_fault(address: ipaddress.IPv6Address) -> str:
 
 
 def _find_special_range(address: IPAddress) -> str:
-    if address in _METADATA:
+    if address in _METADATA_ADDRESSES:
         return "a metadata service"
     return next((name for name, attribute in _FAULTS if getattr(address, attribute)), "")
 
@@ -240,17 +240,17 @@ def _to_dotted(host: str) -> str:
 
 
 def _split_url(url: str) -> WebhookURL:
-    if _FORBIDDEN.search(url):
+    if _FORBIDDEN_CHARACTERS.search(url):
         raise ValueError("it holds a space, a backslash or a control character")
     parts = urlsplit(url)
-    if parts.scheme not in _PORTS:
+    if parts.scheme not in _DEFAULT_PORTS:
         raise ValueError("it does not begin with https:// or http://")
     if "@" in parts.netloc:
         raise ValueError("it holds a user name or password")
     return WebhookURL(
         scheme=parts.scheme,
         host=normalize_host(parts.hostname or ""),
-        port=_PORTS[parts.scheme] if parts.port is None else parts.port,
+        port=_DEFAULT_PORTS[parts.scheme] if parts.port is None else parts.port,
         path=_join_path(parts),
     )
 
