@@ -137,6 +137,23 @@ class TestRuns:
             assert not set(missing) & set(detail["checked_by"])
             assert all(missing.values())
 
+    def test_a_child_run_says_which_step_started_it(self, client, database):
+        """
+        The call during which a child began is its step; while that call goes on, the latest step is.
+
+            parent  1 reply  2 delegate(first child)  3 reply  (second child began)
+        """
+        with closing(DriftMonitor("lead", db_path=database, mode="observe", alert_webhook="")) as monitor:
+            parent = monitor.start_run(goal="plan")
+            monitor.record_event("llm_call", "model", run_id=parent, output_data={"text": "I delegate."})
+            monitor.end_run(monitor.start_run(goal="first", parent_run_id=parent))
+            monitor.record_event("tool_call", "delegate", run_id=parent, output_data={"text": "done"})
+            monitor.record_event("llm_call", "model", run_id=parent, output_data={"text": "Once more."})
+            monitor.end_run(monitor.start_run(goal="second", parent_run_id=parent))
+        key = get(client, "/runs/find", run=parent)["key"]
+        children = get(client, f"/runs/{key}")["children"]
+        assert [("first", 2), ("second", 3)] == [(it["run"]["goal"], it["step"]) for it in children]
+
     def test_a_run_file_comes_back(self, client, loop, tmp_path):
         """A download is a run file that our reader reads, with every step."""
         response = client.get(f"{PREFIX}/runs/{loop['key']}/file")

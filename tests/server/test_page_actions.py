@@ -34,6 +34,20 @@ def act(client, incident):
     return post
 
 
+@pytest.fixture
+def two_open(database, store):
+    """The id of one of two open incidents of the same pattern."""
+    monitor = DriftMonitor("worker", db_path=database, mode="observe", alert_webhook="")
+    for run_id in [monitor.start_run(goal=f"goal {number}") for number in range(2)]:
+        for _ in range(8):
+            monitor.record_event(
+                "tool_call", "test", run_id=run_id, input_data={}, output_data={"text": "no"}, error="no"
+            )
+    monitor.flush()
+    yield next(it.incident_id for it in store.list_incidents(state="open") if it.kind == "loop")
+    monitor.close()
+
+
 def audit(client):
     return [row["action"] for row in client.get(f"{PREFIX}/audit").json()["rows"]]
 
@@ -117,6 +131,14 @@ class TestIncidents:
         act("undo")
         assert [] == store.list_tool_marks("worker")
 
+    def test_each_reason_says_what_it_changes(self, act, client, incident):
+        """The card has what each reason of a false alarm changes: the words of its effect."""
+        changes = client.get(f"{PREFIX}/incidents/{incident.incident_id}").json()["false_alarm_changes"]
+        shown = {reason: act("false-alarm/preview", reason=reason)["change"] for reason in changes}
+        assert ["polls", "new_task", "level", "other"] == list(changes)
+        assert shown == changes
+        assert len(set(changes.values())) == len(changes)
+
     def test_right_counts_as_lost_in_an_effect(self, act):
         """An incident that was marked right shows as lost where it would not have been raised."""
         act("right")
@@ -132,20 +154,19 @@ class TestIncidents:
         card = client.get(f"{PREFIX}/incidents/{incident.incident_id}").json()
         assert ["<script>alert(1)</script>"] == [it["text"] for it in card["comments"]]
 
-    def test_a_whole_group_at_once(self, act, database, store):
+    def test_a_whole_group_at_once(self, act, two_open, store):
         """Open incidents of the same pattern are acknowledged together."""
-        monitor = DriftMonitor("worker", db_path=database, mode="observe", alert_webhook="")
-        runs = [monitor.start_run(goal=f"goal {number}") for number in range(2)]
-        for run_id in runs:
-            for _ in range(8):
-                monitor.record_event(
-                    "tool_call", "test", run_id=run_id, input_data={}, output_data={"text": "no"}, error="no"
-                )
-        monitor.flush()
-        before = [it for it in store.list_incidents(state="open") if it.kind == "loop"]
-        act("acknowledge", path=f"/incidents/{before[0].incident_id}/acknowledge", whole_group=True)
+        act("acknowledge", path=f"/incidents/{two_open}/acknowledge", whole_group=True)
         assert all(it.acknowledged_at for it in store.list_incidents(state="open") if it.kind == "loop")
-        monitor.close()
+
+    def test_undo_takes_back_every_mark_of_a_group(self, act, two_open, store):
+        """What one request marked, one undo takes back: every mark, and every threshold."""
+        act("", path=f"/incidents/{two_open}/false-alarm", reason="level", whole_group=True)
+        marked = [it.incident_id for it in store.list_incidents() if it.review == "false_alarm"]
+        assert len(marked) >= 2
+        assert "Took the mark back: 2 incidents." in act("", path=f"/incidents/{marked[-1]}/undo")["message"]
+        assert {""} == {it.review for it in store.list_incidents()}
+        assert [] == store.list_thresholds()
 
 
 class TestAgents:

@@ -59,15 +59,19 @@ def test_a_false_alarm_shows_its_effect_and_can_be_undone(inbox, visit, changing
     expect(after.get_by_text("Marked as a false alarm")).to_have_count(0)
 
 
-def test_other_reasons_show_other_effects(inbox, poller):
+def test_each_reason_says_what_it_changes(inbox, poller):
     """
-    The effect follows the reason, and cancelling changes nothing.
+    Every reason has what it would change beside it; the effect follows the chosen one, and cancelling changes
+    nothing.
     """
     inbox.get_by_role("button", name="False alarm…").click()
     form = inbox.get_by_role("form", name="False alarm")
-    before = form.locator(".reason-change").inner_text()
-    form.get_by_label("Level too low").check()
-    expect(form.locator(".reason-change")).not_to_have_text(before)
+    expect(form.locator(".reason-change")).to_have_count(4)
+    changes = form.locator(".reason-change").all_inner_texts()
+    assert len(set(changes)) == 4
+    assert changes[0] == "get_export is declared as poll for this agent."
+    form.get_by_label("New kind of task").check()
+    expect(form).to_contain_text("0 of 1 would not have been raised")
     form.get_by_role("button", name="Cancel").click()
 
     expect(form).to_have_count(0)

@@ -295,6 +295,20 @@ class TestSteps:
         expect(rows.first).to_contain_text(CROSS)
         expect(rows).to_have_count(9)
 
+    def test_a_child_run_says_from_which_step_it_came(self, visit, changing_server):
+        """The card of child runs names the step that started each, and leads to it."""
+        with closing(watch("lead of a child", changing_server.database)) as monitor:
+            parent = changing_server.runs["parent"] = monitor.start_run(goal="Plan the work")
+            monitor.record_event("llm_call", "model", run_id=parent, output_data={"text": "I delegate."})
+            monitor.end_run(monitor.start_run(goal="find usages of Locale", parent_run_id=parent))
+            monitor.record_event("tool_call", "delegate", run_id=parent, output_data={"text": "done"})
+            monitor.end_run(parent)
+        page = open_run(visit, changing_server, "parent")
+        child = page.locator(".child-run")
+        expect(child).to_contain_text("from step 2")
+        child.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("find usages of Locale")
+
     def test_the_run_file_is_downloaded(self, visit, server):
         """The button saves the run as a file that carries its id."""
         page = open_run(visit, server, "loop")

@@ -29,7 +29,10 @@ def acknowledge(call: Call) -> common.Done:
     with call.store.transaction():
         for incident in chosen:
             call.store.acknowledge(incident.incident_id, at=at, by="" if request.undo else call.by)
-        call.note("take back acknowledgement" if request.undo else "acknowledge", _name(chosen))
+        call.note(
+            "take back acknowledgement" if request.undo else "acknowledge",
+            _name([it.incident_id for it in chosen]),
+        )
     done = "Not acknowledged any more" if request.undo else "Acknowledged"
     return common.Done(message=f"{done}: {_count(chosen)}.")
 
@@ -77,7 +80,11 @@ def mark_false_alarm(call: Call) -> common.Done:
             if request.reason in {"level", "other"}:
                 call.store.save_threshold(build_threshold(incident, at=now))
             call.store.review(incident.incident_id, "false_alarm", at=now, by=call.by)
-        call.note("false alarm", _name(chosen), f"{request.reason} {request.note}".strip())
+        call.note(
+            "false alarm",
+            _name([it.incident_id for it in chosen]),
+            f"{request.reason} {request.note}".strip(),
+        )
     return common.Done(message=f"Marked as false alarm: {_count(chosen)}.")
 
 
@@ -93,20 +100,24 @@ def mark_right(call: Call) -> common.Done:
 
 
 def undo_mark(call: Call) -> common.Done:
-    """Take back the mark on an incident, the threshold it raised, and the declaration it made."""
+    """Take back the mark on an incident and on those marked with it, and what the marks changed."""
     incident = call.store.find_incident(call.path["incident"])
-    reviewed = _read_reviewed_at(call, incident)
+    reviewed, marked = _list_marked_with(call, incident)
     with call.store.transaction():
-        moved_back = call.store.drop_threshold(incident.incident_id)
+        moved_back = sum(call.store.drop_threshold(it) for it in marked) > 0
         for mark in call.store.list_tool_marks(incident.agent_id):
             if incident.review == "false_alarm" and reviewed is not None and mark.set_at == reviewed:
                 call.store.mark_tool(structs.replace(mark, kind=""))
                 moved_back = True
-        call.store.review(incident.incident_id, "")
-        call.note("undo mark", incident.incident_id)
+        for incident_id in marked:
+            call.store.review(incident_id, "")
+        call.note("undo mark", _name(marked))
     if not incident.review and not moved_back:
         return common.Done(message="There was no mark to take back.")
-    return common.Done(message="Took the mark back." + (" What it changed is undone." if moved_back else ""))
+    return common.Done(
+        message=f"Took the mark back: {_count(marked)}."
+        + (" What it changed is undone." if moved_back else "")
+    )
 
 
 def add_comment(call: Call) -> incidents.Comment:
@@ -184,18 +195,23 @@ def _choose(call: Call, *, whole_group: bool) -> list[Incident]:
     return [incident, *(it for it in others if it.incident_id != incident.incident_id)]
 
 
-def _name(chosen: Sequence[Incident]) -> str:
+def _name(chosen: Sequence[str]) -> str:
     more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
-    return f"{chosen[0].incident_id}{more}"
+    return f"{chosen[0]}{more}"
 
 
-def _count(chosen: Sequence[Incident]) -> str:
+def _count(chosen: Sequence[object]) -> str:
     return "1 incident" if len(chosen) == 1 else f"{len(chosen):,} incidents"
 
 
-def _read_reviewed_at(call: Call, incident: Incident) -> float | None:
+def _list_marked_with(call: Call, incident: Incident) -> tuple[float | None, list[str]]:
+    """Return when an incident was marked, and the ids of all that were marked by the same request."""
     with call.store.reading() as connection:
-        row = connection.execute(
-            "SELECT reviewed_at FROM incidents WHERE incident_id = ?", (incident.incident_id,)
-        ).fetchone()
-    return None if row is None else row[0]
+        rows = connection.execute(
+            "SELECT o.incident_id, o.reviewed_at FROM incidents i JOIN incidents o"
+            " ON o.agent = i.agent AND o.kind = i.kind AND o.pattern = i.pattern"
+            " AND o.reviewed_at = i.reviewed_at WHERE i.incident_id = ?",
+            (incident.incident_id,),
+        ).fetchall()
+    others = [found for found, _ in rows if found != incident.incident_id]
+    return (rows[0][1] if rows else None), [incident.incident_id, *others]

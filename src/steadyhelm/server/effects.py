@@ -10,11 +10,12 @@ from steadyhelm.errors import SettingsError
 from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Incident
-from steadyhelm.policy.alerting import build_threshold, describe_threshold, preview_threshold
+from steadyhelm.policy.alerting import build_threshold, preview_threshold
 from steadyhelm.replay import Judge
 from steadyhelm.server.context import Call
 from steadyhelm.server.queries.evidence import ARROW
 from steadyhelm.server.queries.incidents import list_like
+from steadyhelm.server.queries.why import describe_declaration, describe_false_alarm
 from steadyhelm.server.records import agents, incidents
 
 _COMPARED: Final = 10_000
@@ -28,18 +29,17 @@ def preview_false_alarm(call: Call) -> incidents.Effect:
     request: incidents.FalseAlarm = call.body
     incident = call.store.find_incident(call.path["incident"])
     like = list_like(call.store, incident, _SHOWN)
-    if request.reason == "new_task":
-        change = "The incident is marked; the run may teach the baseline. Nothing else changes."
-        return _make_effect(change, like, set())
     if request.reason == "polls":
         tool = find_tool(call, incident)
         return _preview_kind(call, incident.agent_id, tool, request.tool_kind, like)
+    change = describe_false_alarm(incident, "")[request.reason]
+    if request.reason == "new_task":
+        return _make_effect(change, like, set())
     try:
         threshold = build_threshold(incident, at=0.0)
-    except SettingsError as exc:
-        return structs.replace(_make_effect(str(exc), like, set()), allowed=False)
-    silenced = preview_threshold(threshold, like).silenced_ids
-    return _make_effect(describe_threshold(threshold), like, silenced)
+    except SettingsError:
+        return structs.replace(_make_effect(change, like, set()), allowed=False)
+    return _make_effect(change, like, preview_threshold(threshold, like).silenced_ids)
 
 
 def preview_declaration(call: Call) -> incidents.Effect:
@@ -75,8 +75,7 @@ def _preview_kind(
         left -= run.events
         if not _is_raised(call, judge, incident):
             silenced.add(incident.incident_id)
-    change = f"{tool} is declared as {kind} for this agent." if kind else f"{tool} is not declared any more."
-    return _make_effect(change, like, silenced, unknown)
+    return _make_effect(describe_declaration(tool, kind), like, silenced, unknown)
 
 
 def _is_raised(call: Call, judge: Judge, incident: Incident) -> bool:

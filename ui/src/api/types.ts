@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: ed52399f621576579ed09baad57f025f46f8a261daeae534182458c4e633215e
+// Generated from the server's schema by `npm run types`. Schema: a97911a38aab6582561d10c85a6f3a74153756897e1d8597bf674de4ca45ef94
 
 /** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
 export interface Acknowledge {
@@ -184,6 +184,12 @@ export interface Channel {
 export interface Channels {
   readonly channels: readonly Channel[];
   readonly deliveries: readonly DeliveryRow[];
+}
+
+/** A run that this run started. `step` is the call that started it, or the latest while that goes on. */
+export interface ChildRun {
+  readonly run: RunRow;
+  readonly step: number;
 }
 
 /**
@@ -420,6 +426,7 @@ export interface Health {
  * `declare` is the tool whose declaration would make this expected; empty when there is none.
  * `muted_until` is None when it is not muted; `mute_ends` says in words when. `elsewhere` counts other
  * incidents of the group. `judged` is the latest verdict of a judge that moved its severity.
+ * `false_alarm_changes` says for each reason that can be given what a mark as false alarm would change.
  */
 export interface IncidentDetail {
   readonly row: IncidentRow;
@@ -442,6 +449,7 @@ export interface IncidentDetail {
   readonly reviewed_by: string;
   readonly elsewhere: number;
   readonly judged: IncidentJudged | null;
+  readonly false_alarm_changes: Readonly<Record<string, string>>;
 }
 
 /** What a judge changed about an incident. `moved_from` is None where nothing had been reported. */
@@ -800,7 +808,7 @@ export interface RunDetail {
   readonly levels: Levels;
   readonly tools: readonly ToolUse[];
   readonly incidents: readonly string[];
-  readonly children: readonly RunRow[];
+  readonly children: readonly ChildRun[];
   readonly parent: RunRow | null;
   readonly baseline: string;
   readonly checked_by: readonly string[];

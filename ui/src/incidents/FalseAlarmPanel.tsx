@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react";
 
 import { post } from "../api/client";
 import { keys } from "../api/queries";
-import type { Effect, Effected, FalseAlarm } from "../api/types";
+import type { Effect, Effected, FalseAlarm, IncidentDetail } from "../api/types";
 import { Button } from "../components/Button";
 import { HostileText } from "../components/HostileText";
 import { Block, Loading } from "../components/States";
@@ -22,15 +22,15 @@ const REASONS: readonly { readonly value: Reason; readonly label: string }[] = [
 
 interface FalseAlarmPanelProps {
   readonly incidentId: string;
-  /** The tool that could be declared; empty when no declaration would help. */
-  readonly tool: string;
+  /** What each reason that can be given would change. */
+  readonly changes: IncidentDetail["false_alarm_changes"];
   readonly actions: IncidentActions;
   readonly onClose: () => void;
 }
 
 /** Ask why, show what the change would have done to recent incidents, then save. */
-export function FalseAlarmPanel({ incidentId, tool, actions, onClose }: FalseAlarmPanelProps) {
-  const [reason, setReason] = useState<Reason>(tool ? "polls" : "level");
+export function FalseAlarmPanel({ incidentId, changes, actions, onClose }: FalseAlarmPanelProps) {
+  const [reason, setReason] = useState<Reason>(changes["polls"] ? "polls" : "level");
   const [note, setNote] = useState("");
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => first.current?.focus(), []);
@@ -62,7 +62,7 @@ export function FalseAlarmPanel({ incidentId, tool, actions, onClose }: FalseAla
     >
       <fieldset className="question-part">
         <legend className="strong">Why is this a false alarm?</legend>
-        {REASONS.filter((each) => tool || each.value !== "polls").map((each) => (
+        {REASONS.filter((each) => changes[each.value]).map((each) => (
           <label key={each.value} className="reason">
             <input
               ref={each.value === reason ? first : undefined}
@@ -74,11 +74,9 @@ export function FalseAlarmPanel({ incidentId, tool, actions, onClose }: FalseAla
             />
             <span>
               {each.label}
-              {each.value === reason && (
-                <span className="muted small reason-change">
-                  <HostileText text={effect.data?.change ?? " "} whole />
-                </span>
-              )}
+              <span className="muted small reason-change">
+                <HostileText text={changes[each.value] ?? ""} whole />
+              </span>
             </span>
           </label>
         ))}

@@ -88,7 +88,7 @@ export function IncidentButtons({ detail, wholeGroup = false, onDone }: Incident
         <FalseAlarmPanel
           key={id}
           incidentId={id}
-          tool={detail.declare}
+          changes={detail.false_alarm_changes}
           actions={actions}
           onClose={() => setQuestion(null)}
         />

@@ -2,6 +2,8 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
+import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -16,7 +18,7 @@ from steadyhelm.server.queries.judged import list_judged
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
 from steadyhelm.server.queries.rows import RUNS, STATE_CONDITIONS, bind_keys, read_runs
 from steadyhelm.server.records.common import Figure, Reason, RunRow
-from steadyhelm.server.records.runs import Levels, RunDetail, RunFigures, RunList, ToolUse
+from steadyhelm.server.records.runs import ChildRun, Levels, RunDetail, RunFigures, RunList, ToolUse
 from steadyhelm.settings import Settings
 from steadyhelm.stores.database import Connection
 from steadyhelm.stores.flags import KINDS, RESPONSES, to_bits
@@ -27,6 +29,7 @@ _COUNTED: Final = 10_000
 _LATEST_SUMMARY: Final = """
     SELECT summary FROM runs INDEXED BY runs_by_activity WHERE agent = ? AND summary IS NOT NULL
     ORDER BY last_at DESC LIMIT 1"""
+_STEP_TIME: Final = "SELECT ts FROM events WHERE run = ? AND seq >= ? ORDER BY seq LIMIT 1"
 _NO_FILTERS: Final = frozenset({"agent", "after", "limit"})
 _CHILDREN: Final = 50
 _TOOLS: Final = 200
@@ -203,11 +206,7 @@ def read_detail(store: SQLStore, settings: Settings, key: int, trace_url: str) -
         incidents = connection.execute(
             "SELECT incident_id FROM incidents WHERE run = ? ORDER BY opened_seq, id LIMIT 200", (key,)
         ).fetchall()
-        children = read_runs(
-            connection,
-            f"{RUNS.format(index='')} WHERE r.parent_run_id = ? ORDER BY r.started_at LIMIT {_CHILDREN}",
-            (run.run_id,),
-        )
+        children = _read_children(connection, run)
         parents = (
             read_runs(connection, f"{RUNS.format(index='')} WHERE r.run_id = ? LIMIT 2", (run.parent,))
             if run.parent
@@ -245,6 +244,25 @@ def read_detail(store: SQLStore, settings: Settings, key: int, trace_url: str) -
         excluded=bool(excluded),
         judged=judged,
     )
+
+
+def _read_children(connection: Connection, run: RunRow) -> list[ChildRun]:
+    """Return the runs that a run started, each with the step that started it."""
+    found = read_runs(
+        connection,
+        f"{RUNS.format(index='')} WHERE r.parent_run_id = ? ORDER BY r.started_at LIMIT {_CHILDREN}",
+        (run.run_id,),
+    )
+
+    def read_time(step: int) -> float:
+        row = connection.execute(_STEP_TIME, (run.key, step - 1)).fetchone()
+        return math.inf if row is None else row[0]
+
+    # A call is recorded when it is over: the first step after a child began is the call that started it.
+    steps = range(1, max(1, run.steps))
+    return [
+        ChildRun(run=child, step=1 + bisect_left(steps, child.started_at, key=read_time)) for child in found
+    ]
 
 
 class RunChecks(msgspec.Struct):

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from steadyhelm.decisions import Intervention
-from steadyhelm.errors import NotFoundError
+from steadyhelm.errors import NotFoundError, SettingsError
 from steadyhelm.incidents import Incident, IncidentVerdict, Mute
+from steadyhelm.policy.alerting import build_threshold, describe_threshold
 from steadyhelm.server.queries.evidence import ARROW, find_seqs
 from steadyhelm.server.queries.incidents import (
     compare_run,
@@ -22,6 +23,7 @@ from steadyhelm.server.queries.series import read_score_at
 from steadyhelm.server.queries.steps import make_payload
 from steadyhelm.server.records.incidents import (
     EvidencePair,
+    FalseAlarmReason,
     GroupDetail,
     IncidentDetail,
     IncidentJudged,
@@ -93,7 +95,27 @@ def read_incident(store: SQLStore, incident_id: str) -> IncidentDetail:
         reviewed_by=reviewed_by,
         elsewhere=max(0, elsewhere - 1),
         judged=None if incident.judged is None else _describe_verdict(incident.judged),
+        false_alarm_changes=describe_false_alarm(incident, declare),
     )
+
+
+def describe_false_alarm(incident: Incident, tool: str) -> dict[FalseAlarmReason, str]:
+    """Return what a mark as false alarm changes, by its reason. Without a tool nothing can be declared."""
+    try:
+        level = describe_threshold(build_threshold(incident, at=0.0))
+    except SettingsError as exc:
+        level = str(exc)
+    return {
+        **({"polls": describe_declaration(tool, "poll")} if tool else {}),
+        "new_task": "The incident is marked; the run may teach the baseline. Nothing else changes.",
+        "level": level,
+        "other": f"The same, and your words are kept in the audit log. {level}",
+    }
+
+
+def describe_declaration(tool: str, kind: str) -> str:
+    """Return what a declaration changes; an empty kind takes one back."""
+    return f"{tool} is declared as {kind} for this agent." if kind else f"{tool} is not declared any more."
 
 
 def _describe_verdict(judged: IncidentVerdict) -> IncidentJudged:

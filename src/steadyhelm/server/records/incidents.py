@@ -128,6 +128,7 @@ class IncidentDetail(Record, frozen=True, kw_only=True):
     `declare` is the tool whose declaration would make this expected; empty when there is none.
     `muted_until` is None when it is not muted; `mute_ends` says in words when. `elsewhere` counts other
     incidents of the group. `judged` is the latest verdict of a judge that moved its severity.
+    `false_alarm_changes` says for each reason that can be given what a mark as false alarm would change.
     """
 
     row: IncidentRow
@@ -150,6 +151,7 @@ class IncidentDetail(Record, frozen=True, kw_only=True):
     reviewed_by: str
     elsewhere: int
     judged: IncidentJudged | None
+    false_alarm_changes: dict[FalseAlarmReason, str]
 
 
 class GroupDetail(Record, frozen=True, kw_only=True):

@@ -100,6 +100,13 @@ class JudgingReport(Record, frozen=True, kw_only=True):
     not_asked: list[Count]
 
 
+class ChildRun(Record, frozen=True, kw_only=True):
+    """A run that this run started. `step` is the call that started it, or the latest while that goes on."""
+
+    run: RunRow
+    step: int
+
+
 class RunDetail(Record, frozen=True, kw_only=True):
     """The header of the run page.
 
@@ -119,7 +126,7 @@ class RunDetail(Record, frozen=True, kw_only=True):
     levels: Levels
     tools: list[ToolUse]
     incidents: list[str]
-    children: list[RunRow]
+    children: list[ChildRun]
     parent: RunRow | None
     baseline: str
     checked_by: list[str]

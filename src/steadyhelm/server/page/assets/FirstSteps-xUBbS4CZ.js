@@ -1,4 +1,4 @@
-import{F as e,_t as t,g as n,gt as r,yt as i}from"./router-BUANkEBm.js";import{b as a,f as o}from"./index-a-r0ZrvL.js";var s=i(t(),1);function c(e,{at:t,onOpen:n,onMove:r}={}){let[i,a]=(0,s.useState)(-1),c=Math.min(t??i,e-1),l=t=>{if(e===0)return;let n=Math.min(Math.max(c+t,0),e-1);a(n),r?.(n)};return o({j:()=>l(1),k:()=>l(-1),...n&&c>=0?{Enter:()=>n(c)}:{}}),{at:c}}var l=r(),u=`pip install steadyhelm`,d=`from steadyhelm import DriftMonitor
+import{F as e,_t as t,g as n,gt as r,yt as i}from"./router-0CCHOwRA.js";import{b as a,f as o}from"./index-BS0xB_Wz.js";var s=i(t(),1);function c(e,{at:t,onOpen:n,onMove:r}={}){let[i,a]=(0,s.useState)(-1),c=Math.min(t??i,e-1),l=t=>{if(e===0)return;let n=Math.min(Math.max(c+t,0),e-1);a(n),r?.(n)};return o({j:()=>l(1),k:()=>l(-1),...n&&c>=0?{Enter:()=>n(c)}:{}}),{at:c}}var l=r(),u=`pip install steadyhelm`,d=`from steadyhelm import DriftMonitor
 
 monitor = DriftMonitor("bug-fixer")
 search = monitor.tool(search)
