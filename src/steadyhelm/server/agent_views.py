@@ -115,7 +115,8 @@ class AgentViews:
     def _sum_open(self, connection: Connection) -> dict[int, int]:
         opened: Counter[int] = Counter()
         for (agent,) in connection.execute("SELECT id FROM agents").fetchall():
-            opened.update(self.read_open(connection, agent))
+            for severity, count in self.read_open(connection, agent).items():
+                opened[severity] += count
         return opened
 
     def _forget_changed(self, connection: Connection) -> None:

@@ -86,6 +86,9 @@ class DayTotals(NamedTuple):
     cost_usd: float = 0.0
 
 
+_NO_RUNS: Final = DayTotals()
+
+
 class Period(NamedTuple):
     """The days that are shown, up to the present one, and what an agent may spend on one of them."""
 
@@ -130,8 +133,10 @@ class Period(NamedTuple):
 
     def _list_past(self, days: Mapping[int, DayTotals]) -> list[DayTotals]:
         """Return the days before the present one, from the first with a run on."""
-        known = [day for day, it in days.items() if it.runs and day >= self.day - _NORMAL_DAYS]
-        return [days.get(day, DayTotals()) for day in range(min(known, default=self.day), self.day)]
+        today = self.day
+        oldest = today - _NORMAL_DAYS
+        known = [day for day, it in days.items() if it.runs and day >= oldest]
+        return [days.get(day, _NO_RUNS) for day in range(min(known, default=today), today)]
 
 
 _head_decoder: Final = msgspec.msgpack.Decoder(BaselineHead, strict=False)
@@ -220,7 +225,7 @@ def _forecast_spend(
         return float(connection.execute(_REST_OF_DAYS, (first, last, quarter + 1)).fetchone()[0]), ends_at
 
     rest = views.keep_over_changes(("rest of days", first), period.now, read)
-    spent = totals.get(period.day, DayTotals()).cost_usd
+    spent = totals.get(period.day, _NO_RUNS).cost_usd
     return round(spent + rest / (period.day - known[0]), 6)
 
 
@@ -317,8 +322,8 @@ def _count_responses(views: AgentViews, connection: Connection, period: Period) 
     is_capped = False
     for (agent,) in connection.execute("SELECT id FROM agents").fetchall():
         made, is_more = _read_responses(views, connection, agent, period)
-        if made:
-            counts.update(made)
+        for outcome, count in made.items():
+            counts[outcome] += count
         is_capped |= is_more
     return counts, is_capped
 
@@ -345,7 +350,8 @@ def _read_needs_you(connection: Connection, mutes: Sequence[Mute], limit: int) -
         connection,
         f"{INCIDENTS.format(index='INDEXED BY incidents_urgent')} WHERE {IS_OPEN} AND i.severity >= 2"
         " AND i.acknowledged_at IS NULL ORDER BY i.last_at DESC LIMIT ?",
-        (4 * limit,),
+        # What is muted is left out after it was read.
+        (4 * limit if mutes else limit,),
         mutes,
     )
     return [it for it in found if it.tab == "open"][:limit]
