@@ -118,6 +118,15 @@ class TestMetrics:
         page.keyboard.press("Enter")
         expect(page.locator("[data-lane=drift]")).to_be_visible()
 
+    def test_the_pointer_names_a_run_and_opens_it(self, visit, server):
+        """A mark under the pointer says which run it is and its number; a click leads to that run."""
+        page = open_agent(visit, server, FIXER)
+        chart = page.get_by_role("slider", name="Tokens", exact=True)
+        chart.hover(position={"x": 8, "y": 40})
+        expect(chart.locator(".tooltip")).to_have_text(re.compile("^Run .+: 1,600, outside normal 1,60"))
+        chart.click(position={"x": 8, "y": 40})
+        expect(page.get_by_role("heading", level=1)).to_have_text("Fix the title of page 0")
+
     def test_every_chart_has_a_table(self, visit, server):
         """`view=table` shows transitions, days and metrics as numbers."""
         page = open_agent(visit, server, FIXER, "?view=table")

@@ -59,6 +59,20 @@ def test_a_false_alarm_shows_its_effect_and_can_be_undone(inbox, visit, changing
     expect(after.get_by_text("Marked as a false alarm")).to_have_count(0)
 
 
+def test_the_days_are_a_table_and_enter_opens_the_run(inbox, poller):
+    """
+    `t` shows the bars of all groups in numbers, one column a day; Enter opens the newest run of the group.
+    """
+    inbox.keyboard.press("t")
+    row = inbox.get_by_role("row").filter(has_text=poller)
+    expect(row.get_by_role("cell")).to_have_text([re.compile("^get_export "), poller, *["0"] * 13, "1", "1"])
+    inbox.keyboard.press("t")
+    expect(find_group(inbox, poller)).to_have_count(1)
+    inbox.keyboard.press("Enter")
+
+    expect(inbox.get_by_role("heading", level=1)).to_contain_text("Fetch the export of warehouse 3")
+
+
 def test_each_reason_says_what_it_changes(inbox, poller):
     """
     Every reason has what it would change beside it; the effect follows the chosen one, and cancelling changes

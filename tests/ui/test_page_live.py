@@ -5,9 +5,9 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from conftest import start_server
+from conftest import open_run, start_server
 from playwright.sync_api import expect
-from recorded_agents import record_clean_run, watch
+from recorded_agents import LOOP_GOAL, record_clean_run, watch
 
 
 @pytest.fixture
@@ -122,6 +122,25 @@ def test_an_error_keeps_the_last_good_data(visit, own_server, problems):
 
     expect(page.get_by_role("alert").first).to_contain_text("The server does not answer.")
     expect(page.get_by_role("button", name="Try now").first).to_be_visible()
+
+
+def test_a_run_that_cannot_be_refreshed_stays(visit, own_agent, changing_server, problems):
+    """
+    What went wrong is said above the last good data, which is dimmed, with its age, until it is loaded again.
+    """
+    problems.allow("404")
+    page = open_run(visit, changing_server, own_agent)
+    gone = {"code": "not_found", "message": "There is no such run."}
+    page.route("**/api/v1/runs/*", lambda route: route.fulfill(status=404, json=gone))
+    page.keyboard.press("r")
+    expect(page.get_by_role("alert")).to_contain_text("There is no such run.")
+    expect(page.get_by_text(re.compile("^as of [0-9:]{8}"))).to_be_visible()
+    expect(page.locator(".stale h1")).to_have_text(LOOP_GOAL)
+    page.unroute_all()
+    page.get_by_role("button", name="Try now").click()
+
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.locator(".stale")).to_have_count(0)
 
 
 def test_eight_tabs_share_one_stream(open_context, changing_server):

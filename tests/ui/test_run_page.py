@@ -66,6 +66,10 @@ class TestLanes:
         page.mouse.move(box["x"] + box["width"] / 2, plot_of(page, "loops").bounding_box()["y"] + 5)
         expect(drift).to_contain_text("at 7")
         expect(page.locator(".cursor-flag").first).to_contain_text("step 7 · ")
+        tooltip = page.locator("[data-lane=loops] .tooltip")
+        expect(tooltip).to_have_text(re.compile("^Step 7: str_replace_editor, failed, same call as step 5 "))
+        page.keyboard.press("Escape")
+        expect(tooltip).to_have_count(0)
         page.mouse.move(2, 2)
         expect(drift).to_contain_text(f"at {LOOP_STEPS}")
 
@@ -86,6 +90,7 @@ class TestLanes:
         chart = page.get_by_role("slider", name="Drift score")
         chart.focus()
         page.keyboard.press("ArrowLeft")
+        expect(chart.locator(".tooltip")).to_contain_text("Step 9: drift score ")
         expect(chart).to_have_attribute("aria-valuenow", "9")
         expect(chart).to_have_attribute("aria-valuetext", re.compile(r"^Step 9: drift score "))
         page.keyboard.press("End")
@@ -333,6 +338,7 @@ class TestLooks:
         expect(page.locator(".lanes-range")).to_have_text(f"2{DASH}{LOOP_STEPS} of {LOOP_STEPS} steps")
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
         assert page.locator("[data-lane=steps] .cell-letter").count() > 0
+        expect(page.locator(".bracket text")).to_have_text(re.compile(f"^A 9{CROSS}"))
 
     def test_swiping_moves_the_window(self, visit, server):
         """A finger that goes right shows earlier steps; the width of the window stays."""

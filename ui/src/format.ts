@@ -3,6 +3,7 @@
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const utcDayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 const fullFormat = new Intl.DateTimeFormat("en-GB", {
   weekday: "long",
   day: "numeric",
@@ -69,6 +70,11 @@ export function formatClock(time: number | null | undefined): string {
 
 export function formatDay(time: number): string {
   return dayFormat.format(new Date(time * 1_000));
+}
+
+/** "16 Nov" of the day of UTC that a time lies in, as days are counted in. */
+export function formatUtcDay(time: number): string {
+  return utcDayFormat.format(new Date(time * 1_000));
 }
 
 export function formatFull(time: number): string {

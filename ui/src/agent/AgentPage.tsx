@@ -6,9 +6,10 @@ import type { AgentDetail, Baseline } from "../api/types";
 import { useKeys } from "../app/keyboard";
 import type { PageProps } from "../app/router";
 import { href, useLocation } from "../app/router";
+import { Card } from "../components/Card";
 import { Glyph } from "../components/Glyph";
 import { escapeHidden, HostileText } from "../components/HostileText";
-import { Block, Failure, Loading, StaleBadge } from "../components/States";
+import { Block, Failure, LastGood, Loading } from "../components/States";
 import { Trail } from "../run/Trail";
 import { changeTables, readTables } from "../run/address";
 import { changeView } from "../run/view";
@@ -37,12 +38,35 @@ export default function AgentPage({ id }: PageProps): ReactNode {
   const agent = useAgent(id);
   if (!agent.data) {
     if (agent.error) return <Failure error={agent.error} onRetry={() => void agent.refetch()} />;
-    return <Loading><Block width={240} height={24} /><Block width={900} height={360} /></Loading>;
+    return <AgentShape />;
   }
-  return <AgentBody id={id} detail={agent.data} staleSince={agent.error ? agent.dataUpdatedAt : null} />;
+  return <LastGood query={agent}><AgentBody id={id} detail={agent.data} /></LastGood>;
 }
 
-function AgentBody({ id, detail, staleSince }: { id: string; detail: AgentDetail; staleSince: number | null }): ReactNode {
+function AgentShape(): ReactNode {
+  return (
+    <Loading>
+      <div className="page-stack">
+        <Block width={240} height={24} />
+        <div className="agent-columns">
+          <Card title="Transitions" padded><Block width={700} height={400} /></Card>
+          <div className="agent-side">
+            {["Baseline", "Tool declarations", "Budget by day"].map((title) => (
+              <Card key={title} title={title} padded><Block width={320} height={64} /></Card>
+            ))}
+          </div>
+        </div>
+        <MetricsShape />
+      </div>
+    </Loading>
+  );
+}
+
+function MetricsShape(): ReactNode {
+  return <Card title="Against normal" padded><Loading><Block width={900} height={240} /></Loading></Card>;
+}
+
+function AgentBody({ id, detail }: { id: string; detail: AgentDetail }): ReactNode {
   const { params } = useLocation();
   const narrow = useNarrow();
   const metrics = useMetrics(id);
@@ -69,7 +93,6 @@ function AgentBody({ id, detail, staleSince }: { id: string; detail: AgentDetail
           {agent.version && <span className="muted">{escapeHidden(agent.version)}</span>}
           <Glyph state={agent.state} {...(agent.state === "learning" ? { word: `Learning ${agent.learnt_runs}/${agent.required_runs}` } : {})} />
           {agent.state !== "learning" && <span className="muted">{escapeHidden(agent.reason)}</span>}
-          {staleSince !== null && <StaleBadge since={staleSince} />}
           {detail.baselines.length > 1 && <div className="end"><BaselineChoice baselines={detail.baselines} chosen={baseline} /></div>}
         </div>
       </header>
@@ -86,7 +109,7 @@ function AgentBody({ id, detail, staleSince }: { id: string; detail: AgentDetail
       ) : metrics.error ? (
         <Failure error={metrics.error} onRetry={() => void metrics.refetch()} />
       ) : (
-        <Loading><Block width={900} height={240} /></Loading>
+        <MetricsShape />
       )}
     </>
   );

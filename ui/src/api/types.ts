@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: a97911a38aab6582561d10c85a6f3a74153756897e1d8597bf674de4ca45ef94
+// Generated from the server's schema by `npm run types`. Schema: 4745f73e1aff2433ac01b735d2933326506daf7424dfd11716f8d70cda4fb5de
 
 /** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
 export interface Acknowledge {
@@ -125,12 +125,13 @@ export interface BaselineChange {
   readonly task_type?: string;
 }
 
-/** A loop above the strip: its range, the steps that prove it (at most 50), and its words. */
+/** A loop above the strip: its range, the steps that prove it (at most 50), its tools and its words. */
 export interface Bracket {
   readonly incident_id: string;
   readonly first: number;
   readonly last: number;
   readonly proof: readonly number[];
+  readonly tools: readonly string[];
   readonly words: string;
   readonly level: number;
 }

@@ -1,8 +1,9 @@
 /** What all charts share: one tab stop with a summary, a table view, and the width of the place. */
 import { useCallback, useId, useLayoutEffect, useRef, useState } from "react";
-import type { KeyboardEvent, ReactNode, RefObject } from "react";
+import type { CSSProperties, KeyboardEvent, PointerEvent, ReactNode, RefObject } from "react";
 
 import { Icon } from "../components/Icon";
+import { useTip } from "../components/Tooltip";
 import "./charts.css";
 
 /** Return a ref and the width of its element, followed as it changes. */
@@ -20,6 +21,11 @@ export function useWidth<Element extends HTMLElement>(): [RefObject<Element | nu
   return [ref, width];
 }
 
+export interface Point {
+  x: number;
+  y: number;
+}
+
 export interface ChartStopProps {
   label: string;
   /** One sentence: what the chart shows. */
@@ -27,9 +33,17 @@ export interface ChartStopProps {
   min: number;
   max: number;
   value: number;
-  /** One sentence about the place of the cursor; screen readers say it on each move. */
+  /** One sentence about the place of the cursor: the tooltip, which screen readers say on each move. */
   text: string;
+  /** The place of the cursor, below which the tooltip stands; null where it is out of sight. */
+  at: Point | null;
+  /** The width of the chart. */
+  width: number;
   onMove: (to: number) => void;
+  /** The pointer moved to this place, or left. */
+  onPoint?: (at: Point | null) => void;
+  /** What the pointer is over was pressed. */
+  onPress?: () => void;
   /** Keys beside arrows; return true for a key that was used. */
   onKey?: (event: KeyboardEvent) => boolean;
   className?: string;
@@ -39,7 +53,8 @@ export interface ChartStopProps {
 /** A chart as one tab stop: arrows move a cursor inside it, as in a slider. */
 export function ChartStop(props: ChartStopProps): ReactNode {
   const summaryId = useId();
-  const { min, max, value, onMove, onKey } = props;
+  const { min, max, value, onMove, onKey, onPoint } = props;
+  const tip = useTip();
   const onKeyDown = useCallback(
     (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -63,13 +78,37 @@ export function ChartStop(props: ChartStopProps): ReactNode {
       aria-valuenow={value}
       aria-valuetext={props.text}
       onKeyDown={onKeyDown}
+      {...tip.handlers}
+      {...(onPoint && {
+        onPointerMove: (event: PointerEvent<HTMLDivElement>) => onPoint(findPlace(event)),
+        onPointerLeave: () => {
+          tip.handlers.onPointerLeave();
+          onPoint(null);
+        },
+      })}
+      {...(props.onPress && { onClick: props.onPress })}
     >
       <span id={summaryId} className="visually-hidden">
         {props.summary}
       </span>
       {props.children}
+      {tip.shown && props.at && (
+        <span className="tooltip" aria-hidden="true" style={placeTip(props.at, props.width)}>
+          {props.text}
+        </span>
+      )}
     </div>
   );
+}
+
+function findPlace(event: PointerEvent<HTMLDivElement>): Point {
+  const box = event.currentTarget.getBoundingClientRect();
+  return { x: event.clientX - box.left, y: event.clientY - box.top };
+}
+
+/** Return the place of a tooltip below a point, moved to the side where there is room. */
+function placeTip({ x, y }: Point, width: number): CSSProperties {
+  return { left: x, top: y + 6, transform: `translateX(${(-100 * x) / Math.max(1, width)}%)` };
 }
 
 function moveTo(event: KeyboardEvent, value: number, min: number, max: number): number | null {

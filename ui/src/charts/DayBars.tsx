@@ -2,6 +2,7 @@
 import { useState } from "react";
 import type { ReactNode } from "react";
 
+import { clamp } from "./axis";
 import { ChartStop, useWidth } from "./Chart";
 
 const HEIGHT = 112;
@@ -49,7 +50,10 @@ export function DayBars({ label, summary, days, format }: DayBarsProps): ReactNo
           max={Math.max(1, days.length)}
           value={Math.min(current + 1, Math.max(1, days.length))}
           text={days[current]?.words ?? "No day."}
+          at={{ x: (current + 0.5) * pitch, y: BASE }}
+          width={width}
           onMove={(to) => setCurrent(to - 1)}
+          onPoint={(to) => setCurrent(to ? clamp(Math.floor(to.x / pitch), 0, days.length - 1) : days.length - 1)}
         >
           <svg className="chart" width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} aria-hidden="true">
             {limit !== null && [1, 0.8].map((share) => (
@@ -60,9 +64,7 @@ export function DayBars({ label, summary, days, format }: DayBarsProps): ReactNo
             ))}
             {days.map((day, index) => (
               <g key={day.label}>
-                <rect className={dayTone(day)} x={index * pitch + pitch * 0.2} y={y(day.value)} width={pitch * 0.6} height={Math.max(0.5, BASE - y(day.value))} rx={2}>
-                  <title>{day.words}</title>
-                </rect>
+                <rect className={dayTone(day)} x={index * pitch + pitch * 0.2} y={y(day.value)} width={pitch * 0.6} height={Math.max(0.5, BASE - y(day.value))} rx={2} />
                 <text className="middle-anchor" x={(index + 0.5) * pitch} y={HEIGHT - 6}>{day.label}</text>
               </g>
             ))}

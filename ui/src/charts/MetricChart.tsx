@@ -5,13 +5,15 @@ import type { ReactNode } from "react";
 import type { Metric, RunPoint } from "../api/types";
 import { navigate, runPath } from "../app/router";
 import { escapeHidden } from "../components/HostileText";
-import { formatTime } from "../format";
+import { formatRange, formatTime } from "../format";
 import { useNow } from "../components/useNow";
+import { clamp } from "./axis";
 import { ChartStop, useWidth } from "./Chart";
 import { px } from "./series";
 
 const HEIGHT = 92;
 const TOP = 14;
+const INSET = 4;
 
 export interface MetricChartProps {
   metric: Metric;
@@ -25,14 +27,22 @@ export function isOutside(metric: Metric, value: number | null): boolean {
   return value !== null && metric.normal !== null && (value > metric.normal.p95 || value < metric.normal.p5);
 }
 
+/** Return the words that stand behind a value: whether it is inside its normal range, and the range. */
+function compare(metric: Metric, value: number | null, format: (value: number) => string): string {
+  if (metric.normal === null) return "";
+  return `, ${isOutside(metric, value) ? "outside " : ""}normal ${formatRange(metric.normal.p5, metric.normal.p95, format)}`;
+}
+
 export function MetricChart({ metric, points, format, summary }: MetricChartProps): ReactNode {
   const [ref, width] = useWidth<HTMLDivElement>();
   const [current, setCurrent] = useState<number | null>(null);
   const now = useNow();
   const place = Math.min(current ?? points.length - 1, points.length - 1);
   const point = points[place];
+  const pitch = (width - 2 * INSET) / Math.max(1, points.length);
+  const openRun = () => point && navigate(runPath(point.run));
   const text = point
-    ? `Run ${escapeHidden(point.run_id)}, ${formatTime(point.at, now)}: ${format(point.value)}${isOutside(metric, point.value) ? ", outside normal" : ""}.`
+    ? `Run ${escapeHidden(point.run_id)}, ${formatTime(point.at, now)}: ${format(point.value)}${compare(metric, point.value, format)}.`
     : "No runs.";
   return (
     <div ref={ref}>
@@ -44,14 +54,18 @@ export function MetricChart({ metric, points, format, summary }: MetricChartProp
           max={Math.max(1, points.length)}
           value={Math.max(1, place + 1)}
           text={text}
+          at={{ x: INSET + (place + 0.5) * pitch, y: HEIGHT }}
+          width={width}
           onMove={(to) => setCurrent(to - 1)}
+          onPoint={(to) => setCurrent(to && clamp(Math.floor((to.x - INSET) / pitch), 0, points.length - 1))}
+          onPress={openRun}
           onKey={(event) => {
             if (event.key !== "Enter" || !point) return false;
-            navigate(runPath(point.run));
+            openRun();
             return true;
           }}
         >
-          <MetricDrawing metric={metric} points={points} width={width} current={current} format={format} />
+          <MetricDrawing metric={metric} points={points} width={width} pitch={pitch} current={current} format={format} />
         </ChartStop>
       )}
     </div>
@@ -62,16 +76,17 @@ interface DrawingProps {
   metric: Metric;
   points: readonly RunPoint[];
   width: number;
+  /** The distance of two marks. */
+  pitch: number;
   current: number | null;
   format: (value: number | null) => string;
 }
 
-function MetricDrawing({ metric, points, width, current, format }: DrawingProps): ReactNode {
+function MetricDrawing({ metric, points, width, pitch, current, format }: DrawingProps): ReactNode {
   const { normal } = metric;
   const highest = Math.max(normal?.p95 ?? 0, ...points.map((each) => each.value ?? 0)) * 1.05 || 1;
   const y = (value: number): number => TOP + (1 - value / highest) * (HEIGHT - TOP - 4);
-  const pitch = (width - 8) / Math.max(1, points.length);
-  const x = (index: number): number => 4 + (index + 0.5) * pitch;
+  const x = (index: number): number => INSET + (index + 0.5) * pitch;
   return (
     <svg className="chart metric" width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} aria-hidden="true">
       {normal && (

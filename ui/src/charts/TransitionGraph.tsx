@@ -49,6 +49,8 @@ export function TransitionGraph({ nodes, edges, side, summary }: TransitionGraph
           max={Math.max(1, drawn.length)}
           value={Math.min(current + 1, Math.max(1, drawn.length))}
           text={chosen ? describeEdge(chosen.edge, side) : "No transition."}
+          at={shapes[current]?.at ?? null}
+          width={width}
           onMove={(to) => setCurrent(to - 1)}
           className="graph"
         >

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { buildAxis, chooseInterval, showStep, zoomSpan } from "./axis";
-import { arcPath, mergeColumns, placeBrackets, stackColumn, toolFill, toolLetter } from "./marks";
+import { arcPath, mergeColumns, placeBrackets, stackColumn, toolFill, toolLetter, nameLoop } from "./marks";
 import { buildCells, CELL_CALL, CELL_NONE, CELL_RESULT, CELL_TOOL, countPairs } from "./recurrence";
 import { bandPaths, bandPoints, findGaps, forecastPaths, heldAt, interpolateBand, sparklinePath, stackPaths, stepPath } from "./series";
 import { edgeShape, labelEdge, placeLabels, placeNodes, spreadAngles, visibleEdges } from "./transitions";
@@ -101,8 +101,16 @@ test("the cone of a forecast starts now and never leads back", () => {
   assert.equal(median, "M46 10L54 0");
 });
 
+test("a loop is named by its tools, by their letters, or by how often alone", () => {
+  const tools = [{ name: "run_tests" }, { name: "edit" }];
+  const [whole, short, shortest] = nameLoop(["edit", "gone"], tools, "9× with the same error");
+  assert.equal(whole, "edit → gone 9× with the same error");
+  assert.equal(short, "B → gone 9× with the same error");
+  assert.equal(shortest, "B → gone 9×");
+});
+
 test("brackets never overlap in a row; the fourth is counted, not drawn", () => {
-  const brackets = [1, 2, 3, 4].map((id) => ({ id: String(id), from: id, to: 20 - id, label: "", proof: [] }));
+  const brackets = [1, 2, 3, 4].map((id) => ({ id: String(id), from: id, to: 20 - id, labels: [], proof: [] }));
   const { placed, hidden } = placeBrackets(brackets, { first: 2, last: 18 });
   assert.equal(hidden, 1);
   assert.deepEqual(placed.map((each) => [each.id, each.row]), [["4", 0], ["3", 1], ["2", 2]]);

@@ -6,7 +6,8 @@ export interface Bracket {
   id: string;
   from: number;
   to: number;
-  label: string;
+  /** What it says, the longest words first. */
+  labels: readonly string[];
   proof: readonly number[];
 }
 
@@ -43,6 +44,16 @@ export function placeBrackets(
     });
   }
   return { placed: rows.flat(), hidden };
+}
+
+/** Return what a loop can be called, the longest first: its tools by name, by letter, and how often alone. */
+export function nameLoop(names: readonly string[], tools: readonly { name: string }[], words: string): string[] {
+  const letters = names.map((name) => {
+    const place = tools.findIndex((tool) => tool.name === name);
+    return place < 0 ? name : toolLetter(place);
+  });
+  const [times = ""] = words.split(" ");
+  return [`${names.join(" → ")} ${words}`, `${letters.join(" → ")} ${words}`, `${letters.join(" → ")} ${times}`];
 }
 
 /** Return the bracket's line with end ticks, proof ticks and a gap for its label. */

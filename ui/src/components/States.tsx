@@ -32,10 +32,26 @@ export function Block({ width = 96, height = 12 }: { readonly width?: number; re
   return <span className="block" style={{ width, height, maxWidth: "100%" }} aria-hidden="true" />;
 }
 
-export function LoadingRows({ rows = 6, widths }: { readonly rows?: number; readonly widths: readonly number[] }) {
+interface LoadingRowsProps {
+  readonly rows?: number;
+  readonly widths: readonly number[];
+  /** The words of the table's head, which are there before its rows. */
+  readonly heads?: readonly string[];
+}
+
+export function LoadingRows({ rows = 6, widths, heads }: LoadingRowsProps) {
   return (
     <Loading>
       <table className="table" aria-hidden="true">
+        {heads && (
+          <thead>
+            <tr>
+              {heads.map((head) => (
+                <th key={head}>{head}</th>
+              ))}
+            </tr>
+          </thead>
+        )}
         <tbody>
           {Array.from({ length: rows }, (_, row) => (
             <tr key={row}>
@@ -83,12 +99,34 @@ export function Failure({ error, onRetry }: FailureProps) {
   );
 }
 
+interface LastGoodProps {
+  readonly query: { readonly error: unknown; readonly dataUpdatedAt: number; readonly refetch: () => Promise<unknown> };
+  readonly children: ReactNode;
+}
+
+/** What was loaded. When it cannot be loaded again it stays, dimmed and with its age, under what went wrong. */
+export function LastGood({ query, children }: LastGoodProps) {
+  const failed = query.error !== null;
+  return (
+    <>
+      {failed && <Failure error={query.error} onRetry={() => void query.refetch()} />}
+      {failed && (
+        <div>
+          <StaleBadge since={query.dataUpdatedAt} />
+        </div>
+      )}
+      <div className={failed ? "page-stack stale" : "page-stack"}>{children}</div>
+    </>
+  );
+}
+
 /** "as of 14:04:18, 2 min old": data that could not be refreshed. `since` is in milliseconds, as queries keep it. */
 export function StaleBadge({ since }: { readonly since: number }) {
-  const now = useNow();
+  const age = formatAgo(since / 1_000, useNow());
   return (
     <Badge tone="warn">
-      as of {formatClock(since / 1_000)}, {formatAgo(since / 1_000, now).replace(" ago", " old")}
+      as of {formatClock(since / 1_000)}
+      {age !== "now" && `, ${age.replace(" ago", " old")}`}
     </Badge>
   );
 }

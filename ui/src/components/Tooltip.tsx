@@ -1,7 +1,34 @@
-import { useEffect, useId, useRef, useState } from "react";
-import type { ReactNode } from "react";
+import { useCallback, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
+import type { FocusEvent, PointerEvent, ReactNode } from "react";
 
 const DELAY_MS = 120;
+
+/** Return whether a tooltip is shown: 120 ms after hover, at once on focus by keyboard; Escape hides it. */
+export function useTip() {
+  const [shown, setShown] = useState(false);
+  const timer = useRef<number | undefined>(undefined);
+  const hide = useCallback(() => {
+    window.clearTimeout(timer.current);
+    setShown(false);
+  }, []);
+  // With the drawing itself: what is on screen hears its key at once.
+  useLayoutEffect(() => {
+    if (!shown) return;
+    const onKey = (event: KeyboardEvent) => event.key === "Escape" && hide();
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, [shown, hide]);
+  useEffect(() => hide, [hide]);
+  const handlers = {
+    onPointerEnter: (event: PointerEvent) => {
+      if (event.pointerType !== "touch") timer.current = window.setTimeout(() => setShown(true), DELAY_MS);
+    },
+    onPointerLeave: hide,
+    onFocus: (event: FocusEvent) => event.target.matches(":focus-visible") && setShown(true),
+    onBlur: hide,
+  };
+  return { shown, handlers };
+}
 
 interface TooltipProps {
   /** One sentence; never the only place of a fact. */
@@ -9,40 +36,15 @@ interface TooltipProps {
   readonly children: ReactNode;
 }
 
-/** A sentence 120 ms after hover, at once on focus; Escape closes it. */
+/** A control with a sentence about it. */
 export function Tooltip({ text, children }: TooltipProps) {
-  const [at, setAt] = useState<{ x: number; y: number } | null>(null);
-  const timer = useRef<number | undefined>(undefined);
+  const { shown, handlers } = useTip();
   const id = useId();
-  const show = (target: Element) => {
-    const box = target.getBoundingClientRect();
-    setAt({ x: Math.min(box.left, window.innerWidth - 332), y: box.bottom + 6 });
-  };
-  const hide = () => {
-    window.clearTimeout(timer.current);
-    setAt(null);
-  };
-  useEffect(() => {
-    if (!at) return;
-    const onKey = (event: KeyboardEvent) => event.key === "Escape" && hide();
-    document.addEventListener("keydown", onKey);
-    return () => document.removeEventListener("keydown", onKey);
-  }, [at]);
-  useEffect(() => () => window.clearTimeout(timer.current), []);
   return (
-    <span
-      aria-describedby={at ? id : undefined}
-      onPointerEnter={(event) => {
-        const target = event.currentTarget;
-        timer.current = window.setTimeout(() => show(target), DELAY_MS);
-      }}
-      onPointerLeave={hide}
-      onFocus={(event) => show(event.currentTarget)}
-      onBlur={hide}
-    >
+    <span className="anchor" aria-describedby={shown ? id : undefined} {...handlers}>
       {children}
-      {at && (
-        <span className="tooltip" role="tooltip" id={id} style={{ left: Math.max(at.x, 8), top: at.y }}>
+      {shown && (
+        <span className="tooltip tooltip-end" role="tooltip" id={id}>
           {text}
         </span>
       )}

@@ -10,7 +10,7 @@ import { Card } from "../components/Card";
 import { Severity } from "../components/Glyph";
 import { HostileText } from "../components/HostileText";
 import { Icon } from "../components/Icon";
-import { Block, Failure, Loading } from "../components/States";
+import { Block, Failure, LastGood, Loading } from "../components/States";
 import { useNow } from "../components/useNow";
 import { formatAgo, formatCapped, formatCount, formatPlural, formatSteps, formatTime } from "../format";
 import { Comments } from "./Comments";
@@ -37,21 +37,22 @@ export function GroupDetailCard({ id, place, onBack, onDone }: GroupDetailCardPr
       <button type="button" className="link-button back" onClick={onBack}>
         <Icon name="left" size={10} /> All incidents
       </button>
-      {query.error && <Failure error={query.error} onRetry={() => void query.refetch()} />}
       {query.data ? (
-        <Detail detail={query.data} place={place} onDone={onDone} />
+        <LastGood query={query}>
+          <Detail detail={query.data} place={place} onDone={onDone} />
+        </LastGood>
+      ) : query.error ? (
+        <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : (
-        !query.error && (
-          <Card padded>
-            <Loading>
-              <div className="stack">
-                <Block width={160} />
-                <Block width={380} height={20} />
-                <Block width={420} height={72} />
-              </div>
-            </Loading>
-          </Card>
-        )
+        <Card padded>
+          <Loading>
+            <div className="stack">
+              <Block width={160} />
+              <Block width={380} height={20} />
+              <Block width={420} height={72} />
+            </div>
+          </Loading>
+        </Card>
       )}
     </section>
   );

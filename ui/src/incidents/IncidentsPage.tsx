@@ -4,13 +4,17 @@ import { useMemo } from "react";
 import { get } from "../api/client";
 import { keys } from "../api/queries";
 import type { Group, GroupList } from "../api/types";
-import { href, navigate, useLocation } from "../app/router";
+import { useKeys } from "../app/keyboard";
+import { href, navigate, runPath, useLocation } from "../app/router";
+import { ChartTable, TableSwitch } from "../charts/Chart";
 import { Button } from "../components/Button";
 import { Card } from "../components/Card";
 import { Chip, Tabs } from "../components/Choice";
+import { HostileText } from "../components/HostileText";
 import { Empty, Failure, LoadingRows, StaleBadge } from "../components/States";
+import { useNow } from "../components/useNow";
 import { useRowCursor } from "../components/useRowCursor";
-import { formatPlural } from "../format";
+import { formatCapped, formatCount, formatPlural, formatUtcDay } from "../format";
 import { KINDS, SEVERITIES } from "../runs/filters";
 import { useAgentOptions } from "../runs/RunsPage";
 import { GroupDetailCard } from "./GroupDetailCard";
@@ -45,6 +49,7 @@ function useView() {
     agent: params.get("agent") ?? "",
     kind: params.get("kind") ?? "",
     severity: params.get("severity") ?? "",
+    table: params.get("view") === "table",
     change,
   };
 }
@@ -68,6 +73,9 @@ export default function IncidentsPage() {
   const at = groups.findIndex((group) => group.newest === view.group);
   const choose = (group: Group | undefined, push = false) => view.change({ group: group?.newest ?? null }, push);
   useRowKeys(groups, at, choose);
+  const asTable = view.table;
+  const swapView = () => view.change({ view: asTable ? null : "table" });
+  useKeys({ t: swapView });
   const filtered = agent !== "" || kind !== "" || severity !== "";
   return (
     <>
@@ -96,12 +104,15 @@ export default function IncidentsPage() {
                 value={tab}
                 onChange={(value) => view.change({ state: value === "open" ? null : value, group: null })}
               />
+              <TableSwitch name="incidents a day" on={asTable} onChange={swapView} />
             </div>
             <div id="groups" role="tabpanel" aria-label={WORDS[tab]}>
               {query.data === undefined ? (
                 <LoadingRows rows={7} widths={[14, 320, 56, 32, 72]} />
               ) : groups.length === 0 ? (
                 <NoGroups tab={tab} filtered={filtered} onClear={() => view.change({ agent: null, kind: null, severity: null })} />
+              ) : asTable ? (
+                <DaysTable groups={groups} />
               ) : (
                 <ol className="groups" aria-label={`${WORDS[tab]} incidents`}>
                   <li className="group-head" aria-hidden="true">
@@ -143,10 +154,35 @@ export default function IncidentsPage() {
   );
 }
 
-/** `j` and `k` open the next and previous group; the detail follows. */
+const DAY_S = 86_400;
+
+/** The bars of all groups in numbers: incidents of each day of UTC, oldest first. */
+function DaysTable({ groups }: { readonly groups: readonly Group[] }) {
+  const today = Math.floor(useNow() / DAY_S);
+  const days = groups[0]?.days.map((_, index, all) => formatUtcDay((today - all.length + 1 + index) * DAY_S)) ?? [];
+  return (
+    <ChartTable
+      caption="Incidents of each group a day"
+      head={["Pattern", "Agent", ...days, "Count"]}
+      words={[0, 1]}
+      rows={groups.map((group) => [
+        <span key="message" className="day-words"><HostileText text={group.message} oneLine /></span>,
+        <span key="agent" className="day-words"><HostileText text={group.agent.name} oneLine /></span>,
+        ...group.days.map((day) => formatCount(day)),
+        <b key="count">{formatCapped(group.count)}</b>,
+      ])}
+    />
+  );
+}
+
+/** `j` and `k` open the next and previous group, Enter its newest run; the detail follows. */
 function useRowKeys(groups: readonly Group[], at: number, choose: (group: Group | undefined) => void): void {
   useRowCursor(groups.length, {
     at,
+    onOpen: (index) => {
+      const group = groups[index];
+      if (group) navigate(href(runPath(group.run), { incident: group.newest }));
+    },
     onMove: (index) => {
       choose(groups[index]);
       document.querySelectorAll(".group")[index]?.scrollIntoView({ block: "nearest" });

@@ -1,6 +1,7 @@
 import { useRef } from "react";
 
 import type { AgentRow } from "../api/types";
+import { useKeys } from "../app/keyboard";
 import { agentPath, href, navigate, useParam } from "../app/router";
 import { Sparkline } from "../charts/Sparkline";
 import { BudgetBar } from "../components/Bars";
@@ -10,7 +11,7 @@ import { Chip } from "../components/Choice";
 import { Glyph, SeverityCounts } from "../components/Glyph";
 import { HostileText } from "../components/HostileText";
 import { Icon } from "../components/Icon";
-import { Empty } from "../components/States";
+import { Empty, LoadingRows } from "../components/States";
 import { useNow } from "../components/useNow";
 import { useRowCursor } from "../components/useRowCursor";
 import { UNKNOWN, formatAgo, formatCount, formatMoney, formatRange, formatScore, formatTime } from "../format";
@@ -44,6 +45,8 @@ export function AgentsTable({ agents, total, days = 1 }: AgentsTableProps) {
     onOpen: (index) => open(shown[index]),
     onMove: (index) => body.current?.rows[index]?.scrollIntoView({ block: "nearest" }),
   });
+  const swapView = () => setView(view === "table" ? null : "table");
+  useKeys({ t: swapView });
   return (
     <Card
       title="Agents"
@@ -58,7 +61,8 @@ export function AgentsTable({ agents, total, days = 1 }: AgentsTableProps) {
             aria-pressed={view === "table"}
             aria-label="Drift as numbers"
             title="Drift as numbers"
-            onClick={() => setView(view === "table" ? null : "table")}
+            aria-keyshortcuts="t"
+            onClick={swapView}
           >
             <Icon name="table" />
           </Button>
@@ -78,14 +82,11 @@ export function AgentsTable({ agents, total, days = 1 }: AgentsTableProps) {
             <caption className="visually-hidden">Agents with their state, drift, incidents and spend</caption>
             <thead>
               <tr>
-                <th scope="col">State</th>
-                <th scope="col">Agent</th>
-                <th scope="col" className="number">{days === 1 ? "Runs today" : `Runs, ${days} days`}</th>
-                <th scope="col">Drift, 7 days over its band</th>
-                <th scope="col" className="number">Now</th>
-                <th scope="col">Open incidents</th>
-                <th scope="col" className="number">{days === 1 ? "Spend today of budget" : `Spend, ${days} days`}</th>
-                <th scope="col" className="number">Last run</th>
+                {listHeads(days).map((head, column) => (
+                  <th key={head} scope="col" className={NUMBERS.has(column) ? "number" : undefined}>
+                    {head}
+                  </th>
+                ))}
               </tr>
             </thead>
             <tbody ref={body}>
@@ -103,6 +104,23 @@ export function AgentsTable({ agents, total, days = 1 }: AgentsTableProps) {
           </table>
         </div>
       )}
+    </Card>
+  );
+}
+
+/** The places of the columns of numbers. */
+const NUMBERS: ReadonlySet<number> = new Set([2, 4, 6, 7]);
+
+function listHeads(days: number): readonly string[] {
+  const [runs, spend] = days === 1 ? ["Runs today", "Spend today of budget"] : [`Runs, ${days} days`, `Spend, ${days} days`];
+  return ["State", "Agent", runs!, "Drift, 7 days over its band", "Now", "Open incidents", spend!, "Last run"];
+}
+
+/** The shape of the table until the agents are known. */
+export function LoadingAgents() {
+  return (
+    <Card title="Agents">
+      <LoadingRows rows={5} widths={[72, 140, 40, 148, 60, 60, 120, 56]} heads={listHeads(1)} />
     </Card>
   );
 }

@@ -4,12 +4,12 @@ import { overviewOf } from "../api/queries";
 import type { Overview } from "../api/types";
 import { useParam } from "../app/router";
 import { RangeBar } from "../components/Bars";
-import { Card, Figure, Figures } from "../components/Card";
+import { Figure, Figures } from "../components/Card";
 import { Segments } from "../components/Choice";
 import { SEVERITY_ORDER, severityWord } from "../components/Glyph";
-import { Block, Failure, Loading, LoadingRows, StaleBadge } from "../components/States";
+import { Block, Failure, Loading, StaleBadge } from "../components/States";
 import { formatCapped, formatCount, formatFull, formatMoney, formatPlural, formatRange } from "../format";
-import { AgentsTable } from "./AgentsTable";
+import { AgentsTable, LoadingAgents } from "./AgentsTable";
 import { FirstSteps } from "./FirstSteps";
 import { NeedsYou } from "./NeedsYou";
 import "./overview.css";
@@ -134,9 +134,7 @@ function Shape() {
             <Figure key={label} label={label} value={<Block width={72} height={20} />} note={<Block width={96} />} />
           ))}
         </Figures>
-        <Card title="Agents">
-          <LoadingRows rows={5} widths={[72, 140, 40, 148, 60, 60, 120]} />
-        </Card>
+        <LoadingAgents />
       </div>
     </Loading>
   );

@@ -1,10 +1,10 @@
 /** The recurrence matrix of the selection, with a sentence that reads it. */
-import { memo, useMemo } from "react";
+import { memo, useContext, useMemo } from "react";
 import type { ReactNode } from "react";
 
 import type { Figure, Recurrence, ToolUse } from "../api/types";
 import { ChartStop, ChartTable, TableSwitch } from "../charts/Chart";
-import { chooseInterval } from "../charts/axis";
+import { chooseInterval, clamp } from "../charts/axis";
 import type { Span } from "../charts/axis";
 import { toolLetter } from "../charts/marks";
 import { buildCells, CELL_CALL, CELL_RESULT, CELL_TOOL, cellPaths, countPairs } from "../charts/recurrence";
@@ -12,7 +12,7 @@ import { Card } from "../components/Card";
 import { escapeHidden, HostileText } from "../components/HostileText";
 import { Block, Failure, Loading } from "../components/States";
 import { formatCount, formatPercent, formatPlural, formatRange, formatSteps } from "../format";
-import { useCursorStep } from "./cursor";
+import { CursorContext, useCursorStep } from "./cursor";
 import { useRecurrence } from "./data";
 
 const SIDE = 232;
@@ -75,6 +75,7 @@ function MatrixDrawing({ recurrence, paths, select, steps }: MatrixProps & { pat
   const { first, last, per_entry: per } = recurrence;
   const count = Math.max(1, recurrence.step.length);
   const cursor = useCursorStep();
+  const { hover } = useContext(CursorContext);
   const pitch = SIDE / count;
   const place = (step: number): number => (Math.floor((step - first) / per) + 0.5) * pitch;
   const interval = chooseInterval(pitch / per, 26);
@@ -83,6 +84,7 @@ function MatrixDrawing({ recurrence, paths, select, steps }: MatrixProps & { pat
   const inside = cursor !== null && cursor >= first && cursor <= last;
   const at = inside ? place(cursor) : 0;
   const value = inside ? cursor : first;
+  const stepUnder = (x: number): number => clamp(first + Math.floor((x - GUTTER) / pitch) * per, first, last);
   return (
     <ChartStop
       className="matrix"
@@ -92,7 +94,11 @@ function MatrixDrawing({ recurrence, paths, select, steps }: MatrixProps & { pat
       max={steps}
       value={cursor ?? value}
       text={describeEntry(recurrence, value)}
+      at={inside ? { x: GUTTER + at, y: SIDE } : null}
+      width={SIDE + GUTTER}
       onMove={select}
+      onPoint={(point) => hover(point && stepUnder(point.x))}
+      onPress={() => inside && select(cursor)}
     >
       <svg className="chart" width={SIDE + GUTTER} height={SIDE + 22} viewBox={`0 0 ${SIDE + GUTTER} ${SIDE + 22}`} aria-hidden="true">
         <g transform={`translate(${GUTTER} 0)`}>

@@ -7,8 +7,8 @@ import { useKeys } from "../app/keyboard";
 import type { PageProps } from "../app/router";
 import { clamp, secondsAt, showStep } from "../charts/axis";
 import type { Span } from "../charts/axis";
-import { Card } from "../components/Card";
-import { Block, Failure, Loading, StaleBadge } from "../components/States";
+import { Card, Figure, Figures } from "../components/Card";
+import { Block, Failure, LastGood, Loading } from "../components/States";
 import { changeTables } from "./address";
 import type { ViewChange } from "./address";
 import { ChildRuns } from "./ChildRuns";
@@ -41,14 +41,9 @@ export default function RunPage({ id }: PageProps): ReactNode {
     return run.error ? <Failure error={run.error} onRetry={() => void run.refetch()} /> : <RunShape />;
   }
   return (
-    <>
-      {run.error && (
-        <div className="page-head">
-          <StaleBadge since={run.dataUpdatedAt} />
-        </div>
-      )}
+    <LastGood query={run}>
       <RunBody id={id} detail={run.data} view={view} change={change} />
-    </>
+    </LastGood>
   );
 }
 
@@ -227,7 +222,11 @@ function RunShape(): ReactNode {
       <div className="run-stack">
         <Block width={180} />
         <Block width={480} height={24} />
-        <Card padded><Block width={900} height={56} /></Card>
+        <Figures>
+          {["Peak drift", "Steps", "Tokens", "Cost", "Duration", "Failed calls"].map((label) => (
+            <Figure key={label} label={label} value={<Block width={72} height={20} />} note={<Block width={96} />} />
+          ))}
+        </Figures>
         <LanesShape />
       </div>
     </Loading>

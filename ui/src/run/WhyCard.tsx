@@ -58,10 +58,10 @@ export const WhyCard = memo(function WhyCard({ detail, incident, show, select }:
         {detail.incidents.length > 1 && (
           <div className="end small muted">
             {formatCount(place + 1)} of {formatCount(detail.incidents.length)}
-            <Button kind="quiet" small icon aria-label="Previous incident" title="Previous incident ([)" disabled={place <= 0} onClick={() => go(-1)}>
+            <Button kind="quiet" small icon aria-label="Previous incident" title={place <= 0 ? "This is the first incident" : "Previous incident ([)"} disabled={place <= 0} onClick={() => go(-1)}>
               <Icon name="left" />
             </Button>
-            <Button kind="quiet" small icon aria-label="Next incident" title="Next incident (])" disabled={place >= detail.incidents.length - 1} onClick={() => go(1)}>
+            <Button kind="quiet" small icon aria-label="Next incident" title={place >= detail.incidents.length - 1 ? "This is the last incident" : "Next incident (])"} disabled={place >= detail.incidents.length - 1} onClick={() => go(1)}>
               <Icon name="right" />
             </Button>
           </div>

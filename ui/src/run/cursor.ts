@@ -23,11 +23,11 @@ export class Cursor {
     return this.#hover ?? this.#pinned;
   }
 
-  hover(step: number | null): void {
+  readonly hover = (step: number | null): void => {
     if (step === this.#hover) return;
     this.#hover = step;
     this.#tell();
-  }
+  };
 
   pin(step: number | null): void {
     if (step === this.#pinned) return;

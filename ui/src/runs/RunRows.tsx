@@ -54,13 +54,11 @@ export function RunRows({ rows, total, stale, hasMore, loading, onEnd }: RunRows
     <div className={`card runs ${stale ? "stale" : ""}`} role="table" aria-label="Runs, newest first" aria-rowcount={hasMore ? -1 : rows.length + 1}>
       <div role="rowgroup">
         <div className="run-row run-head" role="row" aria-rowindex={1}>
-          {["State", "Goal", "Agent", "Peak drift", "Loop", "Response", "Steps", "Tokens", "Cost", "Duration", "Started"].map(
-            (head) => (
-              <span key={head} role="columnheader" className={NUMBERS.has(head) ? "number" : undefined}>
-                {head}
-              </span>
-            ),
-          )}
+          {HEADS.map((head) => (
+            <span key={head} role="columnheader" className={NUMBERS.has(head) ? "number" : undefined}>
+              {head}
+            </span>
+          ))}
         </div>
       </div>
       <div role="rowgroup" ref={list} className="run-list" style={{ height: virtual.getTotalSize() }}>
@@ -87,6 +85,7 @@ export function RunRows({ rows, total, stale, hasMore, loading, onEnd }: RunRows
   );
 }
 
+export const HEADS = ["State", "Goal", "Agent", "Peak drift", "Loop", "Response", "Steps", "Tokens", "Cost", "Duration", "Started"];
 const NUMBERS = new Set(["Steps", "Tokens", "Cost", "Duration", "Started"]);
 
 function open(run: RunRow | undefined): void {

@@ -15,7 +15,7 @@ import { FirstSteps } from "../overview/FirstSteps";
 import { KINDS, RESPONSES, RUN_STATES, SEVERITIES, SINCE, useRunFilters } from "./filters";
 import { isFiltered } from "./matching";
 import type { RunFilters } from "./matching";
-import { RunRows } from "./RunRows";
+import { HEADS, RunRows } from "./RunRows";
 import "./runs.css";
 import { useRuns } from "./useRuns";
 
@@ -50,7 +50,7 @@ export default function RunsPage() {
       {query.data === undefined ? (
         !query.error && (
           <Card>
-            <LoadingRows rows={12} widths={[72, 280, 120, 110, 90, 90, 40, 60, 40, 60, 48]} />
+            <LoadingRows rows={12} widths={[72, 280, 120, 110, 90, 90, 40, 60, 40, 60, 48]} heads={HEADS} />
           </Card>
         )
       ) : rows.length === 0 ? (

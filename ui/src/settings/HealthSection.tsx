@@ -7,7 +7,7 @@ import { Badge } from "../components/Badge";
 import { Card, Figure, Figures } from "../components/Card";
 import { Glyph } from "../components/Glyph";
 import { HostileText } from "../components/HostileText";
-import { Block, Empty, Failure, Loading } from "../components/States";
+import { Block, Empty, Failure, LastGood, Loading } from "../components/States";
 import { Table } from "../components/Table";
 import { useNow } from "../components/useNow";
 import { formatCount, formatDuration, formatPlural, formatTime } from "../format";
@@ -16,7 +16,8 @@ import { healthQuery } from "./SettingsPage";
 
 /** How well Steadyhelm itself does: what was lost, what could not be checked, what failed. */
 export function HealthSection() {
-  const { data, error, refetch } = useQuery(healthQuery);
+  const query = useQuery(healthQuery);
+  const { data, error, refetch } = query;
   const { state } = useLive();
   useEffect(() => {
     // This page's own stream counts too.
@@ -24,8 +25,15 @@ export function HealthSection() {
   }, [state, refetch]);
   return (
     <section className="page-stack" id="health" aria-label="Health">
-      {error && <Failure error={error} onRetry={() => void refetch()} />}
-      {data ? <Content health={data} /> : !error && <Shape />}
+      {data ? (
+        <LastGood query={query}>
+          <Content health={data} />
+        </LastGood>
+      ) : error ? (
+        <Failure error={error} onRetry={() => void refetch()} />
+      ) : (
+        <Shape />
+      )}
     </section>
   );
 }

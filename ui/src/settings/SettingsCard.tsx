@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import { ApiError, get } from "../api/client";
 import { keys } from "../api/queries";
 import { Card } from "../components/Card";
-import { Empty, Failure, LoadingRows } from "../components/States";
+import { Empty, Failure, LastGood, LoadingRows } from "../components/States";
 
 interface SettingsCardProps<T> {
   readonly id: string;
@@ -26,7 +26,9 @@ export function SettingsCard<T>({ id, title, note, end, path, children }: Settin
   return (
     <Card id={id} title={title} note={note} end={forbidden ? undefined : end}>
       {query.data !== undefined ? (
-        children(query.data)
+        <LastGood query={query}>
+          <div>{children(query.data)}</div>
+        </LastGood>
       ) : forbidden ? (
         <Empty>Your key may not see this: it needs the scope admin.</Empty>
       ) : query.error ? (

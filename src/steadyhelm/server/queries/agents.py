@@ -47,9 +47,9 @@ _TITLES: Final = (
     ("tokens", "Tokens", ""),
     ("cost_usd", "Cost", "$"),
     ("duration_s", "Duration", "s"),
-    ("drift", "Highest drift score", ""),
+    ("drift", "Peak drift", ""),
     ("failed", "Failed calls", ""),
-    ("repeated_share", "Repeated calls", "share"),
+    ("repeated_share", "Repeated share", "share"),
     ("reply_length", "Reply length", "characters"),
 )
 

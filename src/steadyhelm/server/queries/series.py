@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from steadyhelm.decisions import DriftAction, Intervention
 from steadyhelm.incidents import Incident
 from steadyhelm.server.queries.budget_lanes import read_lanes
-from steadyhelm.server.queries.evidence import ARROW, find_seqs
+from steadyhelm.server.queries.evidence import find_seqs
 from steadyhelm.server.queries.normal import read_bands
 from steadyhelm.server.queries.packed_counts import PackedCounts
 from steadyhelm.server.queries.rows import make_loop_badge, make_response
@@ -255,8 +255,8 @@ def _draw_brackets(episodes: Sequence[Episode]) -> list[Bracket]:
                 first=episode.first + 1,
                 last=episode.last + 1,
                 proof=[seq + 1 for seq in episode.seqs],
-                words=f"{ARROW.join(badge.tools)} {badge.count}\N{MULTIPLICATION SIGN}"
-                + _name_outcome(episode.message),
+                tools=badge.tools,
+                words=f"{badge.count:,}\N{MULTIPLICATION SIGN}{_name_outcome(episode.message)}",
                 level=level,
             )
         )

@@ -242,12 +242,13 @@ class Marker(Record, frozen=True, kw_only=True):
 
 
 class Bracket(Record, frozen=True, kw_only=True):
-    """A loop above the strip: its range, the steps that prove it (at most 50), and its words."""
+    """A loop above the strip: its range, the steps that prove it (at most 50), its tools and its words."""
 
     incident_id: str
     first: int
     last: int
     proof: list[int]
+    tools: list[str]
     words: str
     level: int
 

@@ -61,7 +61,8 @@ function describeAt(points: readonly ScorePoint[], band: readonly BandPoint[], s
   const point = heldAt(points, step);
   if (!point || point.value === null) return `Step ${formatCount(step)}: drift score not known.`;
   const normal = interpolateBand(band, step);
-  const beside = normal ? `normal ${formatScore(normal.p5)}–${formatScore(normal.p95)}` : "no clean run is longer";
+  const unknown = knownBand(band).length > 0 ? "no clean run is longer" : "normal not known yet";
+  const beside = normal ? `normal ${formatScore(normal.p5)}–${formatScore(normal.p95)}` : unknown;
   return `Step ${formatCount(step)}: drift score ${formatScore(point.value)}, ${beside}.`;
 }
 

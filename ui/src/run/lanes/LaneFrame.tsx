@@ -68,8 +68,9 @@ export function LaneFrame(props: LaneFrameProps): ReactNode {
 }
 
 function LaneDrawing(props: LaneFrameProps): ReactNode {
-  const { steps, width, select } = useLane();
+  const { axis, steps, width, select } = useLane();
   const cursor = useCursorStep() ?? steps;
+  const inSight = cursor >= axis.first && cursor <= axis.last;
   return (
     <ChartStop
       className="lane-plot"
@@ -79,6 +80,8 @@ function LaneDrawing(props: LaneFrameProps): ReactNode {
       max={Math.max(1, steps)}
       value={Math.min(cursor, Math.max(1, steps))}
       text={props.describe(cursor)}
+      at={inSight ? { x: axis.x(cursor), y: props.height } : null}
+      width={width}
       onMove={select}
     >
       <svg

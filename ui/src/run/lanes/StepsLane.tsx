@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 import type { Bracket as BracketRecord, Marker, RunSeries, StepSpan, ToolUse } from "../../api/types";
 import type { Axis } from "../../charts/axis";
 import { ChartTable } from "../../charts/Chart";
-import { bracketPath, mergeColumns, placeBrackets, stackColumn, toolFill } from "../../charts/marks";
+import { bracketPath, mergeColumns, nameLoop, placeBrackets, stackColumn, toolFill } from "../../charts/marks";
 import { px } from "../../charts/series";
 import { StepCell, StepMark } from "../../charts/StepCell";
 import { escapeHidden, HostileText } from "../../components/HostileText";
@@ -33,7 +33,7 @@ export interface StepsLaneProps {
 export function describeStep(series: RunSeries, tools: readonly ToolUse[], step: number): string {
   const place = findStep(series, step);
   const { points } = series;
-  if (place < 0 || !points) return `Step ${formatCount(step)}.`;
+  if (place < 0 || !points) return describeColumn(series, step);
   const tool = tools[points.tool[place]!];
   const words = [`Step ${formatCount(step)}: ${tool ? escapeHidden(tool.name) : points.kind[place]}`];
   if (points.failed[place]) words.push("failed");
@@ -48,6 +48,15 @@ export function describeStep(series: RunSeries, tools: readonly ToolUse[], step:
   return `${words.join(", ")}.`;
 }
 
+/** Return the sentence about the column that a step is in. */
+function describeColumn({ columns }: RunSeries, step: number): string {
+  const at = columns?.last.findIndex((last) => step <= last) ?? -1;
+  if (!columns || at < 0) return `Step ${formatCount(step)}.`;
+  const calls = columns.calls[at]!.reduce((sum, each) => sum + each, 0);
+  const steps = formatSteps(columns.first[at]!, columns.last[at]!);
+  return `S${steps.slice(1)}: ${formatPlural(calls, "call")}, ${formatCount(columns.failed[at]!)} failed, ${formatCount(columns.repeated[at]!)} repeated.`;
+}
+
 /** Return the words about steps of a recording that would not have run. */
 function describeNotRun({ first, last }: StepSpan): string {
   const steps = formatSteps(first, last);
@@ -60,7 +69,10 @@ function isInside(span: StepSpan | null, step: number): span is StepSpan {
 
 export const StepsLane = memo(function StepsLane({ series, tools }: StepsLaneProps): ReactNode {
   const { axis, steps } = useLane();
-  const { placed, hidden } = useMemo(() => placeBrackets(series.brackets.map(readBracket), axis), [series.brackets, axis]);
+  const { placed, hidden } = useMemo(
+    () => placeBrackets(series.brackets.map((each) => readBracket(each, tools)), axis),
+    [series.brackets, tools, axis],
+  );
   const rows = Math.max(1, ...placed.map((each) => each.row + 1));
   const top = rows * BRACKET_HEIGHT + 6;
   const single = series.points !== null && axis.pitch >= COLUMN_PITCH;
@@ -92,12 +104,12 @@ export const StepsLane = memo(function StepsLane({ series, tools }: StepsLanePro
   );
 });
 
-function readBracket(bracket: BracketRecord) {
+function readBracket(bracket: BracketRecord, tools: readonly ToolUse[]) {
   return {
     id: `${bracket.incident_id}/${bracket.first}/${bracket.level}`,
     from: bracket.first,
     to: bracket.last,
-    label: bracket.words,
+    labels: nameLoop(bracket.tools, tools, bracket.words).map(escapeHidden),
     proof: bracket.proof,
   };
 }
@@ -108,25 +120,21 @@ function BracketMark({ bracket, axis, y }: { bracket: Placed; axis: Axis; y: num
   const half = Math.min(axis.pitch / 2, 8);
   const left = bracket.openLeft ? axis.left : axis.x(bracket.from) - half;
   const right = bracket.openRight ? axis.end : axis.x(bracket.to) + half;
-  const label = clip(escapeHidden(bracket.label), Math.max(8, Math.floor((right - left - 24) / LETTER_WIDTH)));
-  const gap = label.length * LETTER_WIDTH + 12;
-  const fits = right - left > gap + 16;
-  const path = bracketPath({ left, right, openLeft: bracket.openLeft, openRight: bracket.openRight }, bracket.proof.map(axis.x), y, fits ? gap : 0);
+  const room = Math.floor((right - left - 30) / LETTER_WIDTH);
+  const label = bracket.labels.find((each) => each.length <= room);
+  const gap = label ? label.length * LETTER_WIDTH + 12 : 0;
+  const path = bracketPath({ left, right, openLeft: bracket.openLeft, openRight: bracket.openRight }, bracket.proof.map(axis.x), y, gap);
   return (
     <g className="bracket">
       <path d={path} />
-      {fits && (
+      {label && (
         <text className="middle-anchor" x={(left + right) / 2} y={y + 4}>
           {label}
         </text>
       )}
-      <title>{escapeHidden(bracket.label)}</title>
+      <title>{bracket.labels[0]}</title>
     </g>
   );
-}
-
-function clip(text: string, letters: number): string {
-  return text.length <= letters ? text : `${text.slice(0, Math.max(1, letters - 1)).trimEnd()}…`;
 }
 
 interface DrawnProps {

@@ -1,1 +1,0 @@
-import{_t as e,d as t,gt as n,i as r,n as i,o as a,yt as o}from"./router-0CCHOwRA.js";import{i as s}from"./data-B4Te1Ye6.js";var c=o(e(),1),l=n();function u({id:e}){let{data:n,error:o,refetch:u}=s(e);return(0,c.useEffect)(()=>{n&&r(i(a(n.row.run),{incident:n.row.incident_id}),{replace:!0})},[n]),o?(0,l.jsx)(t,{error:o,onRetry:()=>void u()}):null}export{u as default};
