@@ -47,6 +47,17 @@ class TestLanes:
         assert abs(left - middle_of(cells.first)) < 1
         assert right >= middle_of(cells.last)
 
+    def test_the_lanes_are_asked_for_before_the_session_is_known(self, open_context, server):
+        """Head and lanes are loaded while the server says who is signed in, not after it."""
+        page = open_context(server).new_page()
+        held = []
+        page.route("**/api/v1/session", lambda route: held.extend([route]))
+        with page.expect_request("**/api/v1/runs/*/series*"):
+            page.goto(f"{server.url}/#/runs/{server.find_run(server.runs['loop'])}")
+        expect(page.locator("[data-lane=drift]")).to_have_count(0)
+        held.pop().continue_()
+        expect(page.locator("[data-lane=drift]")).to_be_visible()
+
     def test_a_step_has_the_same_x_in_every_lane(self, visit, server):
         """Grid lines, cursor and the mark of a step stand above each other to the pixel."""
         page = open_run(visit, server, "loop", "?step=10")

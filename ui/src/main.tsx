@@ -12,13 +12,14 @@ import { App } from "./app/App";
 import { preloadPage } from "./app/router";
 import { startSession } from "./app/session";
 
-preloadPage();
+const client = createQueryClient();
+preloadPage(client);
 void startSession();
 const root = document.getElementById("page");
 if (root) {
   createRoot(root).render(
     <StrictMode>
-      <QueryClientProvider client={createQueryClient()}>
+      <QueryClientProvider client={client}>
         <App />
       </QueryClientProvider>
     </StrictMode>,

@@ -2,7 +2,7 @@
 import { QueryClient, queryOptions } from "@tanstack/react-query";
 
 import { ApiError, get } from "./client";
-import type { Overview } from "./types";
+import type { Overview, RunDetail, RunSeries } from "./types";
 
 type Filters = Readonly<Record<string, unknown>>;
 
@@ -31,6 +31,23 @@ export const overviewOf = (days: "1" | "7" | "30") =>
   });
 
 export const overviewQuery = overviewOf("1");
+
+const OVERVIEW_COLUMNS = 800;
+
+/** The head of a run. */
+export const runOf = (id: string) =>
+  queryOptions({
+    queryKey: keys.run(id),
+    queryFn: ({ signal }) => get<RunDetail>(`/runs/${encodeURIComponent(id)}`, {}, signal),
+  });
+
+/** The lanes of a run, or of a window of it. */
+export const seriesOf = (id: string, first?: number, last?: number) =>
+  queryOptions({
+    queryKey: keys.runPart(id, "series", { first, last }),
+    queryFn: ({ signal }) =>
+      get<RunSeries>(`/runs/${encodeURIComponent(id)}/series`, { first, last, columns: OVERVIEW_COLUMNS }, signal),
+  });
 
 const MAX_WAIT_MS = 30_000;
 /** Then the error is shown; the live stream asks again when the server is back. */

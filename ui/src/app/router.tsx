@@ -1,6 +1,10 @@
 /** Hash routes: every view is an address that works under any mount point and can be sent to somebody. */
 import { useCallback, useSyncExternalStore } from "react";
+import type { QueryClient } from "@tanstack/react-query";
 import type { ComponentType } from "react";
+
+import { readSecret } from "../api/client";
+import { overviewQuery, runOf, seriesOf } from "../api/queries";
 
 export interface Location {
   /** The path after `#`, such as `/runs/12`. */
@@ -25,23 +29,39 @@ export interface Route {
   /** The entry of the top bar that is current. */
   readonly section: Section;
   readonly title: string;
+  /** Ask for the data that the page asks for first. */
+  readonly prefetch?: Prefetch;
 }
+
+type Prefetch = (client: QueryClient, id: string) => void;
 
 export type Section = "overview" | "runs" | "incidents" | "agents" | "settings";
 
 // Not `lazy`: what suspends is shown by React 300 ms later at the earliest, also when it was loaded long before.
-function makeRoute(pattern: RegExp, importPage: () => Promise<{ default: Page }>, section: Section, title: string): Route {
+function makeRoute(
+  pattern: RegExp,
+  importPage: () => Promise<{ default: Page }>,
+  section: Section,
+  title: string,
+  prefetch?: Prefetch,
+): Route {
   let page: Page | null = null;
   const load = async (): Promise<void> => {
     page = (await importPage()).default;
   };
-  return { pattern, load, getPage: () => page, section, title };
+  return { pattern, load, getPage: () => page, section, title, ...(prefetch && { prefetch }) };
 }
 
+const prefetchRun: Prefetch = (client, id) => {
+  void client.prefetchQuery(runOf(id));
+  void client.prefetchQuery(seriesOf(id));
+};
+const prefetchOverview: Prefetch = (client) => void client.prefetchQuery(overviewQuery);
+
 const routes: readonly Route[] = [
-  makeRoute(/^\/$/, () => import("../overview/OverviewPage"), "overview", "Overview"),
+  makeRoute(/^\/$/, () => import("../overview/OverviewPage"), "overview", "Overview", prefetchOverview),
   makeRoute(/^\/runs$/, () => import("../runs/RunsPage"), "runs", "Runs"),
-  makeRoute(/^\/runs\/([^/]+)$/, () => import("../run/RunPage"), "runs", "Run"),
+  makeRoute(/^\/runs\/([^/]+)$/, () => import("../run/RunPage"), "runs", "Run", prefetchRun),
   makeRoute(/^\/incidents$/, () => import("../incidents/IncidentsPage"), "incidents", "Incidents"),
   makeRoute(/^\/incidents\/([^/]+)$/, () => import("../run/IncidentPage"), "runs", "Incident"),
   makeRoute(/^\/agents$/, () => import("../overview/AgentsPage"), "agents", "Agents"),
@@ -49,9 +69,11 @@ const routes: readonly Route[] = [
   makeRoute(/^\/settings$/, () => import("../settings/SettingsPage"), "settings", "Settings"),
 ];
 
-/** Begin to load the page of the present address, before it is known who is signed in. */
-export function preloadPage(): void {
-  matchRoute(current.path)?.route.load().catch(() => undefined); // The page itself says what is wrong.
+/** Begin to load the page of the present address and its data, before it is known who is signed in. */
+export function preloadPage(client: QueryClient): void {
+  const match = matchRoute(current.path);
+  match?.route.load().catch(() => undefined); // The page itself says what is wrong.
+  if (readSecret() !== null) match?.route.prefetch?.(client, match.id);
 }
 
 export interface Match {

@@ -3,20 +3,16 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import type { UseQueryResult } from "@tanstack/react-query";
 
 import { get } from "../api/client";
-import { keys } from "../api/queries";
+import { keys, runOf, seriesOf } from "../api/queries";
 import type { IncidentDetail, Recurrence, RunDetail, RunSeries, StepDetail } from "../api/types";
 import type { Span, StepTime } from "../charts/axis";
 import type { Column } from "../charts/marks";
 
 /** From this many steps on the server sends columns. */
 export const MAX_POINTS = 2_000;
-const OVERVIEW_COLUMNS = 800;
 
 export function useRun(id: string): UseQueryResult<RunDetail> {
-  return useQuery({
-    queryKey: keys.run(id),
-    queryFn: ({ signal }) => get<RunDetail>(`/runs/${encodeURIComponent(id)}`, {}, signal),
-  });
+  return useQuery(runOf(id));
 }
 
 /** Load the whole run, and the window as well where the whole comes in columns. */
@@ -24,16 +20,10 @@ export function useSeries(
   id: string,
   window: Span | null,
 ): { whole: UseQueryResult<RunSeries>; shown: RunSeries | undefined } {
-  const path = `/runs/${encodeURIComponent(id)}/series`;
-  const whole = useQuery({
-    queryKey: keys.runPart(id, "series"),
-    queryFn: ({ signal }) => get<RunSeries>(path, { columns: OVERVIEW_COLUMNS }, signal),
-  });
+  const whole = useQuery(seriesOf(id));
   const closer = window !== null && whole.data !== undefined && whole.data.columns !== null;
   const part = useQuery({
-    queryKey: keys.runPart(id, "series", { first: window?.from, last: window?.to }),
-    queryFn: ({ signal }) =>
-      get<RunSeries>(path, { first: window?.from, last: window?.to, columns: OVERVIEW_COLUMNS }, signal),
+    ...seriesOf(id, window?.from, window?.to),
     enabled: closer,
     placeholderData: keepPreviousData,
   });

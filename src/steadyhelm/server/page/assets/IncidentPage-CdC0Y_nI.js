@@ -1,1 +1,0 @@
-import{d as e,i as t,n,o as r,vt as i,xt as a,yt as o}from"./router-WS5yP9-2.js";import{i as s}from"./data-CwREHX2f.js";var c=a(o(),1),l=i();function u({id:i}){let{data:a,error:o,refetch:u}=s(i);return(0,c.useEffect)(()=>{a&&t(n(r(a.row.run),{incident:a.row.incident_id}),{replace:!0})},[a]),o?(0,l.jsx)(e,{error:o,onRetry:()=>void u()}):null}export{u as default};
