@@ -46,10 +46,20 @@ def test_axe_finds_nothing_in_what_opens(visit, list_axe_violations):
     assert [] == found
 
 
+# What a finger reaches may be more than the line of text that is drawn. Small buttons are 32 px.
+LIST_SMALL_TARGETS = """() => [...document.querySelectorAll("main button, main select")]
+  .filter((each) => each.offsetHeight > 0)
+  .map((each) => {
+    const reach = Math.max(each.offsetHeight, parseFloat(getComputedStyle(each, "::after").height) || 0);
+    return [each.className, each.textContent, reach];
+  })
+  .filter(([names, , reach]) => reach < (names.includes("button-small") ? 32 : 36))"""
+
+
 @pytest.mark.parametrize("path", [*PAGES, "/incidents?group"])
 def test_no_page_scrolls_sideways_on_a_phone(visit, list_axe_violations, path):
     """
-    At 390 px every page fits, and what is pressed is at least 24 px high.
+    At 390 px every page fits, and a finger finds what it presses.
     """
     page = visit(path.partition("?")[0], viewport=NARROW, has_touch=True)
     settle(page)
@@ -59,6 +69,7 @@ def test_no_page_scrolls_sideways_on_a_phone(visit, list_axe_violations, path):
         settle(page)
 
     assert page.evaluate("document.documentElement.scrollWidth") == NARROW["width"]
+    assert [] == page.evaluate(LIST_SMALL_TARGETS)
     assert [] == list_axe_violations(page)
 
 
