@@ -209,7 +209,8 @@ class TestLanes:
     def test_the_budget_falls(self, client, loop):
         """What is left of the tokens falls from the limit to what was not used."""
         (lane,) = get(client, f"/runs/{loop['key']}/series")["budgets"]
-        assert ("tokens", 5000.0, 3500.0) == (lane["meter"], lane["left"][0], lane["limit"])
+        assert ("tokens", 5000.0, 3500.0) == (lane["meter"], lane["start"], lane["limit"])
+        assert lane["start"] == lane["left"][0]
         assert lane["left"] == sorted(lane["left"], reverse=True)
         assert lane["limit"] - loop["tokens"] == lane["left"][-1]
         assert [("less", 3500.0)] == [(it["reason"], it["limit"]) for it in lane["extensions"]]

@@ -210,6 +210,26 @@ class TestBudget:
         expect(lane.locator(".lane-legend")).to_contain_text(re.compile(r"\d+ steps left at 15"))
         assert "meter=steps" in page.url
 
+    def test_what_is_spent_is_a_share_of_the_limit_that_held_then(self, visit, changing_server):
+        """A loop makes the limit fall; the steps before it keep theirs in the table, and a mark shows it."""
+        with closing(watch("cut", changing_server.database, mode="observe")) as monitor:
+            run = changing_server.runs["cut"] = monitor.start_run(goal="Mend", budget=Budget(tokens=10_000))
+            for number in range(5):
+                read = {"input_data": {"path": f"{number}.py"}, "output_data": {"text": f"{number}" * 9}}
+                monitor.record_event("tool_call", "read_file", run_id=run, **read)
+            for _ in range(9):
+                failed = {"input_data": {"all": True}, "error": "1 failed", "token_count": 300}
+                monitor.record_event("tool_call", "run_tests", run_id=run, **failed)
+            monitor.end_run(run)
+        page = open_run(visit, changing_server, "cut", "?view=table&charts=budget")
+        lane = page.locator("[data-lane=budget]")
+        rows = [row.split("\t")[1:4] for row in lane.locator("tbody tr").all_inner_texts()]
+        assert rows[0] == ["10,000 tokens", "10,000 tokens", "0 %"]
+        assert rows[-1][0] != rows[0][0]
+        assert all(0 <= int(spent.removesuffix(" %")) <= 100 for _, _, spent in rows)
+        lane.get_by_role("button", name="Show budget as a chart").click()
+        expect(lane.locator(".extension").first).to_be_visible()
+
     def test_a_step_has_the_same_x_in_four_lanes(self, visit, budgeted):
         """The grid of the budget stands below that of the others, to the tenth of a pixel."""
         page = open_run(visit, budgeted, "budgeted")

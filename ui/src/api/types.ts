@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: 4745f73e1aff2433ac01b735d2933326506daf7424dfd11716f8d70cda4fb5de
+// Generated from the server's schema by `npm run types`. Schema: 036a86df0bdcf2db9c0d9cf88003b27da9d276d385512f524c898ab9642bcbe7
 
 /** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
 export interface Acknowledge {
@@ -139,11 +139,13 @@ export interface Bracket {
 /**
  * What is left of one budget, from the limit down to 0. Units: tokens, dollars, steps or seconds.
  *
+ * `start` is the limit at the first step, `limit` the one that holds now, `extensions` what is between.
  * `left` holds from its step to the next. `reserve` is kept for finishing in order. `band` is what clean
- * runs had used at each step, to be taken off the limit.
+ * runs had used at each step, to be taken off the limit that held then.
  */
 export interface BudgetLane {
   readonly meter: "cost" | "steps" | "time" | "tokens";
+  readonly start: number;
   readonly limit: number;
   readonly reserve: number;
   readonly step: readonly number[];

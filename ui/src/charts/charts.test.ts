@@ -5,7 +5,18 @@ import { test } from "node:test";
 import { buildAxis, chooseInterval, showStep, zoomSpan } from "./axis";
 import { arcPath, mergeColumns, placeBrackets, stackColumn, toolFill, toolLetter, nameLoop } from "./marks";
 import { buildCells, CELL_CALL, CELL_NONE, CELL_RESULT, CELL_TOOL, countPairs } from "./recurrence";
-import { bandPaths, bandPoints, findGaps, forecastPaths, heldAt, interpolateBand, sparklinePath, stackPaths, stepPath } from "./series";
+import {
+  bandPaths,
+  bandPoints,
+  findGaps,
+  forecastPaths,
+  heldAt,
+  interpolateBand,
+  leftBand,
+  sparklinePath,
+  stackPaths,
+  stepPath,
+} from "./series";
 import { edgeShape, labelEdge, placeLabels, placeNodes, spreadAngles, visibleEdges } from "./transitions";
 
 const identity = (value: number): number => value;
@@ -90,9 +101,12 @@ test("a band is interpolated on the logarithm of the step and ends with too few 
   assert.equal(bandPaths(band, { first: 20, last: 30 }, identity, identity), null);
 });
 
-test("what is left of a limit turns a band of what was used upside down", () => {
-  const [point] = bandPoints({ steps: [1], p5: [10], p50: [20], p95: [30], runs: [5] }, (used) => 100 - used);
-  assert.deepEqual(point, { step: 1, p5: 70, p50: 80, p95: 90, runs: 5 });
+test("what is left turns a band of what was used upside down, and follows a limit that changes", () => {
+  const used = bandPoints({ steps: [1, 4], p5: [10, 10], p50: [20, 20], p95: [30, 30], runs: [5, 5] });
+  const [first, before, after, last] = leftBand(used, [{ step: 1, limit: 100 }, { step: 3, limit: 50 }]);
+  assert.deepEqual(first, { step: 1, p5: 70, p50: 80, p95: 90, runs: 5 });
+  assert.deepEqual([before?.p50, after?.p50, last?.p50], [80, 30, 30]);
+  assert.deepEqual(leftBand([], [{ step: 1, limit: 100 }]), []);
 });
 
 test("the cone of a forecast starts now and never leads back", () => {

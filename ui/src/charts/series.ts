@@ -233,20 +233,37 @@ export interface BandLists {
   runs: readonly number[];
 }
 
-/** Return a band's lists as points; `change` maps each quantile, for example to what is left of a limit. */
-export function bandPoints(band: BandLists | null, change?: (value: number) => number): BandPoint[] {
+/** Return a band's lists as points. */
+export function bandPoints(band: BandLists | null): BandPoint[] {
   if (!band) return [];
-  const map = change ?? ((value: number) => value);
-  return band.steps.map((step, index) => {
-    const low = map(band.p5[index]!);
-    const high = map(band.p95[index]!);
-    return {
-      step,
-      p5: Math.min(low, high),
-      p50: map(band.p50[index]!),
-      p95: Math.max(low, high),
-      runs: band.runs[index]!,
-    };
+  return band.steps.map((step, index) => ({
+    step,
+    p5: band.p5[index]!,
+    p50: band.p50[index]!,
+    p95: band.p95[index]!,
+    runs: band.runs[index]!,
+  }));
+}
+
+/** A limit that holds from a step on. */
+export interface HeldLimit {
+  step: number;
+  limit: number;
+}
+
+const JUST_BEFORE = 0.001;
+
+/** Return what clean runs would have left of limits that change: the band of what they used, upside down. */
+export function leftBand(used: readonly BandPoint[], limits: readonly HeldLimit[]): BandPoint[] {
+  const known = knownBand(used);
+  const runs = known[0]?.runs ?? 0;
+  const changes = limits.slice(1).flatMap(({ step }) => [step - JUST_BEFORE, step]);
+  const steps = [...known.map((point) => point.step), ...changes].toSorted((a, b) => a - b);
+  return steps.flatMap((step) => {
+    const band = interpolateBand(known, step);
+    const limit = (heldAt(limits, step) ?? limits[0])?.limit;
+    if (!band || limit === undefined) return [];
+    return [{ step, p5: limit - band.p95, p50: limit - band.p50, p95: limit - band.p5, runs }];
   });
 }
 

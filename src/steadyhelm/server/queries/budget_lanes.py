@@ -89,6 +89,7 @@ def _make_lane(
     is_live = run.state == "running"
     return BudgetLane(
         meter=meter.name,
+        start=known[0][meter.column],
         limit=limit,
         reserve=round(limit * known[-1]["reserve"], 6),
         step=step,

@@ -109,7 +109,7 @@ def describe_false_alarm(incident: Incident, tool: str) -> dict[FalseAlarmReason
         **({"polls": describe_declaration(tool, "poll")} if tool else {}),
         "new_task": "The incident is marked; the run may teach the baseline. Nothing else changes.",
         "level": level,
-        "other": f"The same, and your words are kept in the audit log. {level}",
+        "other": f"{level} Your words are kept in the audit log.",
     }
 
 

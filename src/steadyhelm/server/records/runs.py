@@ -214,11 +214,13 @@ class Forecast(Record, frozen=True, kw_only=True):
 class BudgetLane(Record, frozen=True, kw_only=True):
     """What is left of one budget, from the limit down to 0. Units: tokens, dollars, steps or seconds.
 
+    `start` is the limit at the first step, `limit` the one that holds now, `extensions` what is between.
     `left` holds from its step to the next. `reserve` is kept for finishing in order. `band` is what clean
-    runs had used at each step, to be taken off the limit.
+    runs had used at each step, to be taken off the limit that held then.
     """
 
     meter: Meter
+    start: float
     limit: float
     reserve: float
     step: list[int]

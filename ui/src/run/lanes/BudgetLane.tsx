@@ -4,9 +4,10 @@ import type { ReactNode } from "react";
 
 import type { BudgetLane as BudgetRecord } from "../../api/types";
 import { ChartTable } from "../../charts/Chart";
-import { bandPaths, bandPoints, forecastPaths, heldAt, interpolateBand, knownBand, px, stepPath, verticalScale } from "../../charts/series";
+import { bandPaths, bandPoints, forecastPaths, heldAt, interpolateBand, knownBand, leftBand, px, stepPath, verticalScale } from "../../charts/series";
+import type { HeldLimit } from "../../charts/series";
 import { Segments } from "../../components/Choice";
-import { formatCount, formatDuration, formatMoney, formatPercent } from "../../format";
+import { formatCount, formatDuration, formatMoney, formatPercent, formatRange } from "../../format";
 import { useCursorStep } from "../cursor";
 import { LaneFrame, Plot, useLane } from "./LaneFrame";
 
@@ -80,10 +81,11 @@ interface ChartProps {
 function BudgetChart({ budget, budgets, onMeter }: ChartProps): ReactNode {
   const { axis, steps, narrow } = useLane();
   const points = useMemo(() => budget.step.map((step, index) => ({ step, value: budget.left[index]! })), [budget]);
-  const band = useMemo(() => bandPoints(budget.band, (used) => budget.limit - used), [budget]);
+  const limits = useMemo(() => listLimits(budget), [budget]);
+  const band = useMemo(() => leftBand(bandPoints(budget.band), limits), [budget, limits]);
   const last = points[points.length - 1];
   const forecast = describeForecast(budget);
-  const highest = Math.max(budget.limit, ...points.map((each) => each.value));
+  const highest = Math.max(...limits.map((each) => each.limit), ...points.map((each) => each.value));
   const drawing = useMemo(() => {
     const y = verticalScale(highest, HEIGHT, PADDING);
     return {
@@ -101,7 +103,9 @@ function BudgetChart({ budget, budgets, onMeter }: ChartProps): ReactNode {
     const left = heldAt(points, step);
     const normal = interpolateBand(band, step);
     const beside = normal ? `, normal ${formatAmount(budget.meter, normal.p5)} to ${formatAmount(budget.meter, normal.p95)}` : "";
-    return left ? `Step ${formatCount(step)}: ${formatAmount(budget.meter, left.value)} left${beside}.` : `Step ${formatCount(step)}: not known.`;
+    const changed = budget.extensions.find((each) => each.step === step);
+    const limit = changed ? `, the limit is ${formatAmount(budget.meter, changed.limit)} from here on` : "";
+    return left ? `Step ${formatCount(step)}: ${formatAmount(budget.meter, left.value)} left${beside}${limit}.` : `Step ${formatCount(step)}: not known.`;
   };
   return (
     <LaneFrame
@@ -128,22 +132,8 @@ function BudgetChart({ budget, budgets, onMeter }: ChartProps): ReactNode {
           {formatTick(budget.meter, share * highest)}
         </text>
       ))}
-      {[0.5, 0.8].map((spent) => (
-        <g key={spent}>
-          <line className="level-line" x1={axis.left} x2={axis.end} y1={y(budget.limit * (1 - spent))} y2={y(budget.limit * (1 - spent))} />
-          <text x={axis.end + 6} y={y(budget.limit * (1 - spent)) + (spent === 0.8 ? 1 : 4)}>
-            {formatPercent(spent)}
-            {spent === 0.5 && !narrow ? " spent" : ""}
-          </text>
-        </g>
-      ))}
       <line className="base-line" x1={axis.left} x2={axis.end} y1={y(0)} y2={y(0)} />
-      {budget.reserve > 0 && (
-        <>
-          <rect className="reserve" x={axis.left} y={y(budget.reserve)} width={axis.end - axis.left} height={Math.max(0, y(0) - y(budget.reserve))} />
-          <text className="reserve-word" x={axis.end + 6} y={y(0) + 4}>reserve</text>
-        </>
-      )}
+      <Levels budget={budget} limits={limits} y={y} />
       <Plot height={HEIGHT}>
         {drawing.band && <path className="band-area" d={drawing.band.area} />}
         {drawing.band && <path className="band-median" d={drawing.band.median} />}
@@ -151,7 +141,7 @@ function BudgetChart({ budget, budgets, onMeter }: ChartProps): ReactNode {
         {drawing.cone && <path className="forecast-line" d={drawing.cone.median} />}
         <path className="left-line" data-testid="left-line" d={drawing.line} />
         {budget.extensions.map((each) => (
-          <path key={each.step} className="extension" d={`M${px(axis.x(each.step))} ${px(y(each.limit) - 2)}l4.5 8h-9z`} />
+          <path key={each.step} className="extension" d={`M${px(axis.x(each.step))} ${px(y(heldAt(points, each.step)?.value ?? each.limit) - 4)}${each.reason === "more" ? "l4.5 8h-9z" : "m0 8l4.5 -8h-9z"}`} />
         ))}
       </Plot>
       {forecast && !narrow && (
@@ -160,6 +150,49 @@ function BudgetChart({ budget, budgets, onMeter }: ChartProps): ReactNode {
         </text>
       )}
     </LaneFrame>
+  );
+}
+
+/** Return the limits of a budget, each with the step from which it holds. */
+function listLimits(budget: BudgetRecord): HeldLimit[] {
+  return [{ step: 1, limit: budget.start }, ...budget.extensions];
+}
+
+interface LevelsProps {
+  budget: BudgetRecord;
+  limits: readonly HeldLimit[];
+  y: (value: number) => number;
+}
+
+/** 50 and 80 % spent and the reserve, of the limit that holds at each step; their words are at least a line apart. */
+function Levels({ budget, limits, y }: LevelsProps): ReactNode {
+  const { axis, narrow } = useLane();
+  const reserve = budget.limit > 0 ? budget.reserve / budget.limit : 0;
+  const low = y(0) + 4;
+  const most = Math.min(y(0.2 * budget.limit) + 4, reserve > 0 ? low - 11 : low);
+  const half = Math.min(y(0.5 * budget.limit) + 4, most - 11);
+  return (
+    <>
+      <Plot height={HEIGHT}>
+        {limits.map(({ step, limit }, index) => {
+          const from = index === 0 ? axis.left : axis.x(step);
+          const next = limits[index + 1];
+          const to = next ? axis.x(next.step) : axis.end;
+          if (to <= axis.left || from >= axis.end) return null;
+          return (
+            <g key={step}>
+              {[0.5, 0.2].map((left) => (
+                <line key={left} className="level-line" x1={from} x2={to} y1={y(left * limit)} y2={y(left * limit)} />
+              ))}
+              {reserve > 0 && <rect className="reserve" x={from} y={y(reserve * limit)} width={to - from} height={Math.max(0, y(0) - y(reserve * limit))} />}
+            </g>
+          );
+        })}
+      </Plot>
+      <text x={axis.end + 6} y={half}>{narrow ? "50 %" : "50 % spent"}</text>
+      <text x={axis.end + 6} y={most}>80 %</text>
+      {reserve > 0 && <text className="reserve-word" x={axis.end + 6} y={low}>reserve</text>}
+    </>
   );
 }
 
@@ -177,7 +210,7 @@ function BudgetLegend({ budget, points, band }: { budget: BudgetRecord; points: 
       {end && !narrow && (
         <span className="muted">
           {" "}
-          · normal at the end {formatBare(budget.meter, end.p5)}–{formatBare(budget.meter, end.p95)}
+          · normal at the end {formatRange(end.p5, end.p95, (value) => formatBare(budget.meter, value))}
         </span>
       )}
     </span>
@@ -185,16 +218,19 @@ function BudgetLegend({ budget, points, band }: { budget: BudgetRecord; points: 
 }
 
 function BudgetTable({ budget, points, band }: { budget: BudgetRecord; points: Points; band: BandList }): ReactNode {
+  const limits = listLimits(budget);
   return (
     <ChartTable
       caption={`What is left of ${formatAmount(budget.meter, budget.limit)}`}
-      head={["Step", "Left", "Spent", "Normal p5", "Normal p95"]}
+      head={["Step", "Limit", "Left", "Spent", "Normal p5", "Normal p95"]}
       rows={points.map((point) => {
         const normal = interpolateBand(band, point.step);
+        const limit = heldAt(limits, point.step)?.limit ?? budget.start;
         return [
           formatCount(point.step),
+          formatAmount(budget.meter, limit),
           formatAmount(budget.meter, point.value),
-          formatPercent(budget.limit > 0 ? 1 - point.value / budget.limit : null),
+          formatPercent(limit > 0 ? 1 - point.value / limit : null),
           normal ? formatAmount(budget.meter, normal.p5) : "no clean run",
           normal ? formatAmount(budget.meter, normal.p95) : "no clean run",
         ];

@@ -128,7 +128,7 @@ function BracketMark({ bracket, axis, y }: { bracket: Placed; axis: Axis; y: num
     <g className="bracket">
       <path d={path} />
       {label && (
-        <text className="middle-anchor" x={(left + right) / 2} y={y + 4}>
+        <text className="middle-anchor halo" x={(left + right) / 2} y={y + 4}>
           {label}
         </text>
       )}
