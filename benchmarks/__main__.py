@@ -18,7 +18,18 @@ from benchmarks.measures import Measure
 
 _HEADINGS = ("benchmark", "what", "bar", "aim", "measured", "lowest .. highest", "verdict")
 BENCHMARKS = ("reference", "caller", "cpu", "real_runs", "growth", "ingest", "queries", "memory")
-BENCHMARKS += ("starting", "kill", "style", "patterns", "guest", "hook", "adapters", "page", "postgres")
+BENCHMARKS += (
+    "starting",
+    "kill",
+    "style",
+    "patterns",
+    "guest",
+    "hook",
+    "adapters",
+    "page",
+    "postgres",
+    "jobs",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
