@@ -9,16 +9,26 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from steadyhelm import BaselineStats, FormatError, RunInfo
+from steadyhelm import BaselineStats, Callback, DriftMonitor, FormatError, RunInfo, Severity
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge
-from steadyhelm.scale import KnowledgeSnapshot, Source, encode_end, encode_event, read_kafka, read_snapshot
+from steadyhelm.scale import (
+    KnowledgeSnapshot,
+    MessageSink,
+    Source,
+    encode_end,
+    encode_event,
+    read_kafka,
+    read_snapshot,
+)
 from steadyhelm.scale.messages import decode_message, encode_run, join_messages
 from steadyhelm.scale.run_stream import Latest, RunStream
 from steadyhelm.scale.spark import open_spark
 from steadyhelm.settings import Settings
+from steadyhelm.sink import RecordedEvent
 from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.testing import SINK_CHECKS
 from steadyhelm.testing.traces import AGENT, RUN, events
 
 INFO = RunInfo(agent_id=AGENT, run_id=RUN, goal="finish every part of the plan")
@@ -128,6 +138,95 @@ class TestMessages:
         with pytest.raises(FormatError, match="cannot be read"):
             decode_message(value)
         assert None is join_messages([value])
+
+
+SECRET = "sk-proj-" + "Ab3dEf6hIj9kLm2nOp5qRs8t" * 2
+
+
+class Broker:
+    """Keeps messages as a broker does; it refuses some of them first."""
+
+    def __init__(self, refused=()):
+        self.messages = []
+        self._refused = set(refused)
+        self._attempts = 0
+
+    def send(self, key, value):
+        self._attempts += 1
+        if self._attempts in self._refused:
+            raise ConnectionError("the broker is away")
+        self.messages.append((key, value))
+
+
+def watch_agent(broker):
+    """What a monitor finds in a run that it also sends to a broker: detectors and messages."""
+    found = []
+    sinks = [MessageSink(broker.send), Callback(found.append, min_severity=Severity.LOW)]
+    monitor = DriftMonitor(AGENT, sinks=sinks)
+    with monitor.run(run_id=RUN, goal=f"sign in with {SECRET}", version="2"):
+        for _ in range(5):
+            monitor.record_event("tool_call", "search", input_data={"key": SECRET}, output_data="none")
+    monitor.close()
+    return [(it.detector, it.message) for it in found]
+
+
+class TestMessageSink:
+    @pytest.mark.parametrize("check", SINK_CHECKS, ids=lambda check: check.__name__)
+    def test_it_holds_to_the_contract(self, check):
+        """
+        It passes every check of the conformance suite.
+        """
+        check(lambda: MessageSink(Broker().send))
+
+    def test_the_stream_finds_what_the_monitor_found(self):
+        """
+        What a monitor sends is judged elsewhere as it was judged here, to the run's end.
+        """
+        broker = Broker()
+        found = watch_agent(broker)
+        stream = RunStream(Settings()).judge(KEY, None, Latest(), [value for _, value in broker.messages])
+        findings = [json.loads(it.body) for it in stream.results if it.kind == "finding"]
+
+        assert {RUN} == {key for key, _ in broker.messages}
+        assert stream.has_ended
+        assert found
+        assert found == [(it["detector"], it["message"]) for it in findings]
+
+    def test_secrets_stay_in_the_agent(self):
+        """
+        A payload and a goal are sent redacted, and what is known about the run with each event.
+        """
+        broker = Broker()
+        watch_agent(broker)
+        messages = [decode_message(value) for _, value in broker.messages]
+
+        assert SECRET.encode() not in b"".join(value for _, value in broker.messages)
+        assert {"2"} == {it.run.version for it in messages}
+        assert {"none"} == {it.event.output_data for it in messages if it.event}
+
+    def test_a_broker_that_was_away(self):
+        """
+        A batch that could not be sent is sent again; what came twice is told apart.
+        """
+        broker = Broker(refused=[3])
+        found = watch_agent(broker)
+        values = [value for _, value in broker.messages]
+        stream = RunStream(Settings()).judge(KEY, None, Latest(), values)
+        findings = [json.loads(it.body) for it in stream.results if it.kind == "finding"]
+
+        assert len(set(values)) < len(values)
+        assert stream.has_ended
+        assert found == [(it["detector"], it["message"]) for it in findings]
+
+    def test_a_run_that_began_elsewhere(self):
+        """
+        Of a run whose beginning it has not seen it sends what is in each event.
+        """
+        broker = Broker()
+        MessageSink(broker.send).write([RecordedEvent.of(events("a")[0])])
+        [(_, value)] = broker.messages
+
+        assert RunInfo(agent_id=AGENT, run_id=RUN) == decode_message(value).run
 
 
 class TestSources:

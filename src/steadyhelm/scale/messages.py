@@ -1,13 +1,19 @@
 """The messages of a stream: one event of a run each, as JSON, keyed by the run's id."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from steadyhelm.bounded import BoundedDict
 from steadyhelm.errors import FormatError
-from steadyhelm.events import RunInfo, TraceEvent
+from steadyhelm.events import RunInfo, RunSummary, TraceEvent
 from steadyhelm.recordings.run_file import ReadRun
+from steadyhelm.sink import Record, RecordedEvent, Sink
+
+_MOST_RUNS: Final = 10_000
+"""Runs whose goal and version a sink has at hand; the oldest one is sent without them."""
 
 
 class EventMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,6 +44,55 @@ def encode_event(run: RunInfo, event: TraceEvent, *, entries: int = 0) -> bytes:
 def encode_end(run: RunInfo, at: float) -> bytes:
     """Return the message that a run has ended."""
     return msgspec.json.encode(EventMessage(run=run, ended_at=at))
+
+
+class MessageSink(Sink):
+    """Sends what an agent records as messages, each event with its payload reduced and redacted.
+
+    A batch that fails is tried again: messages may come twice, which the stream tells apart.
+
+    Args:
+        send: Called with the key and the value of each message. Raises when it cannot be sent.
+        flush: Called at the end of each batch: waits until all of it was sent, and raises when it was not.
+    """
+
+    name = "messages"
+
+    def __init__(
+        self, send: Callable[[str, bytes], object], flush: Callable[[], object] = lambda: None
+    ) -> None:
+        self._send = send
+        self._flush = flush
+        self._runs: BoundedDict[tuple[str, str], RunInfo] = BoundedDict(_MOST_RUNS)
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Send the events and the ends of runs in a batch."""
+        for record in records:
+            if isinstance(record, RunInfo):
+                self._runs[record.agent_id, record.run_id] = record
+            elif isinstance(record, RecordedEvent):
+                run = self._find_run(record.event.agent_id, record.event.run_id)
+                self._send(run.run_id, encode_event(run, _take_payload(record)))
+            elif isinstance(record, RunSummary):
+                run = self._find_run(record.agent_id, record.run_id)
+                self._send(run.run_id, encode_end(run, record.ended_at))
+        self._flush()
+
+    def _find_run(self, agent_id: str, run_id: str) -> RunInfo:
+        """Return a run as it began; one that began elsewhere is known by its ids alone."""
+        return self._runs.get((agent_id, run_id)) or RunInfo(agent_id=agent_id, run_id=run_id)
+
+
+def _take_payload(recorded: RecordedEvent) -> TraceEvent:
+    """Return the event with the payload that sinks may read, which is JSON already."""
+    payload: dict[str, Any] = {
+        "input_data": recorded.input_json,
+        "output_data": recorded.output_json,
+        "metadata": recorded.metadata_json,
+    }
+    return structs.replace(
+        recorded.event, **{name: value and msgspec.Raw(value) for name, value in payload.items()}
+    )
 
 
 def decode_message(value: bytes | str) -> EventMessage:
