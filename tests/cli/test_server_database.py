@@ -1,5 +1,6 @@
 """Commands on a PostgreSQL database: the same as on a file, and never with its password."""
 
+import re
 from contextlib import closing
 
 import pytest
@@ -92,6 +93,62 @@ class TestCommands:
         assert 0 == status, text
         assert "compared 1 run" in text
         assert call("--db", path, "runs", "--json") == call("--db", postgres_url, "runs", "--json")
+
+
+class TestRecordedRuns:
+    @pytest.fixture
+    def learnt(self, tmp_path, postgres_url, call):
+        """What an agent taught, as a file and on the server."""
+        path = tmp_path / "learnt.db"
+        with closing(DriftMonitor("worker", db_path=path, calibration_runs=2)) as monitor:
+            for name in ("one", "two"):
+                with monitor.run(run_id=name):
+                    monitor.record_event(
+                        "tool_call", "search", input_data=name, output_data="x", token_count=9
+                    )
+        assert 0 == call("db", "copy", path, postgres_url)[0]
+        return path, postgres_url.replace("steadyhelm@", "steadyhelm:s3cret@")
+
+    @pytest.mark.parametrize("jobs", ["1", "2"])
+    def test_scan_compares_with_its_baselines(self, call, learnt, tmp_path, jobs):
+        """
+        Runs are compared with the baselines on a server as with those in a file.
+        """
+        step = '{"type": "tool_call", "name": "search", "args": {"q": %d}, "result": "%d", "tokens": 9000}'
+        steps = ", ".join(step % (place, place) for place in range(8))
+        file = tmp_path / "runs.jsonl"
+        file.write_text(f'{{"run_id": "new", "agent_id": "worker", "events": [{steps}]}}\n')
+        alone, here, there = (
+            call("scan", file, "--json", "--jobs", jobs, *more)
+            for more in ((), *(("--baseline", where) for where in learnt))
+        )
+
+        assert here == there
+        assert alone != here
+        assert "s3cret" not in there[1]
+
+    def test_the_lab_reads_its_runs(self, call, learnt):
+        """
+        The lab measures on the runs of a server as on those of a file, under its address.
+        """
+        (status, here), (_, there) = (call("lab", "false-alarms", where, "--json") for where in learnt)
+
+        assert 0 == status, here
+        assert '"runs":2' in here
+        assert here.replace('"learnt.db"', '"name"') == re.sub('"postgresql://[^"]*"', '"name"', there)
+        assert "s3cret" not in there
+
+    def test_a_server_that_is_away(self, call, tmp_path):
+        """
+        A server that cannot be reached is named without its password, and nothing is judged alone instead.
+        """
+        (tmp_path / "runs.jsonl").write_text("")
+        for words in (("scan", tmp_path / "runs.jsonl", "--baseline"), ("lab", "false-alarms")):
+            status, text = call(*words, "postgresql://worker:s3cret@127.0.0.1:9/x")
+
+            assert 1 == status, text
+            assert "cannot be reached" in text
+            assert "s3cret" not in text
 
 
 class TestJournal:

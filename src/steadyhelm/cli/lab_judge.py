@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 
 RunPaths = Annotated[
-    list[Path] | None,
-    typer.Argument(metavar="[PATH]...", help="Run files, folders of them, or a Steadyhelm database."),
+    list[str] | None,
+    typer.Argument(
+        metavar="[PATH]...",
+        help="Run files, folders of them, or a Steadyhelm database: a file, or postgresql://…",
+    ),
 ]
 Replies = Annotated[
     Path | None, typer.Option("--replies", help="Labelled replies, JSON Lines; learns weights by project.")

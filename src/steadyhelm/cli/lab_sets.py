@@ -17,8 +17,11 @@ _Item = TypeVar("_Item")
 
 
 Paths = Annotated[
-    list[Path],
-    typer.Argument(metavar="PATH...", help="Run files, folders of them, or a Steadyhelm database."),
+    list[str],
+    typer.Argument(
+        metavar="PATH...",
+        help="Run files, folders of them, or a Steadyhelm database: a file, or postgresql://…",
+    ),
 ]
 Groups = Annotated[
     list[str] | None, typer.Option("--group", help="Only runs of this group, such as a tier; repeatable.")
@@ -26,19 +29,21 @@ Groups = Annotated[
 Seed = Annotated[int, typer.Option("--seed", help="Makes shuffling and intervals reproducible.")]
 
 
-def read_runs(paths: list[Path]) -> "list[ReadRun]":
+def read_runs(paths: Iterable[str | Path]) -> "list[ReadRun]":
     """Return the runs of all these files, folders and databases."""
     return [run for one in read_run_sets(paths) for run in one.runs]
 
 
-def read_run_sets(paths: list[Path]) -> "list[RunSet]":
+def read_run_sets(paths: Iterable[str | Path]) -> "list[RunSet]":
     """Return the runs of each file, folder or database; report lines that cannot be read."""
     from steadyhelm.lab.evaluation.labelled_runs import read_sets
+    from steadyhelm.stores.locations import DatabaseLocation, is_address
 
-    missing = next((path for path in paths if not path.exists()), None)
+    sources = [DatabaseLocation(str(it)) if is_address(it) else Path(it) for it in paths]
+    missing = next((it for it in sources if isinstance(it, Path) and not it.exists()), None)
     if missing is not None:
         fail(f"there is no file or folder {safe(missing)}.", EXIT_USAGE)
-    sets = read_sets(paths)
+    sets = read_sets(sources)
     for one in sets:
         for broken in one.broken:
             say(f"steadyhelm: {safe(one.name)}:{broken.line}: {safe(broken.reason)}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from steadyhelm.cli.lab_sets import get_exit_status, read_run_sets
+from steadyhelm.cli.lab_sets import Paths, get_exit_status, read_run_sets
 from steadyhelm.cli.output import EXIT_FLAGGED, EXIT_USAGE, AsJson, confirm, fail, print_json, print_table
 from steadyhelm.reports.formats import pluralize, step_number
 from steadyhelm.reports.terminal import safe, say
@@ -129,10 +129,7 @@ def _train_tree(
 def apply_model(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `lab train --model tree` wrote.")],
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="PATH...", help="Run files, folders of them, or a Steadyhelm database."),
-    ],
+    paths: Paths,
     as_json: AsJson = False,
 ) -> None:
     """Apply a forest to recorded runs. Lists the turns that the user most likely corrected.

@@ -64,9 +64,11 @@ Format = Annotated[
 ]
 Output = Annotated[Path | None, typer.Option("--output", help="Write the report to this file.")]
 Baseline = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        "--baseline", help="A database whose baselines the runs are compared with; it is only read."
+        "--baseline",
+        metavar="FILE|URL",
+        help="A database whose baselines the runs are compared with; it is only read.",
     ),
 ]
 FailOn = Annotated[
@@ -325,18 +327,19 @@ def _require_writable(output: Path | None, files: list[str]) -> None:
 
 
 @contextmanager
-def _open_baselines(path: Path | None, settings: "Settings") -> Iterator["SQLStore | None"]:
+def _open_baselines(where: str | None, settings: "Settings") -> Iterator["SQLStore | None"]:
     """Yield the database that baselines are read from, or None to check each run alone."""
-    if path is None:
+    if where is None:
         yield None
         return
     from msgspec import structs
 
     from steadyhelm.components import open_store
 
-    if not path.is_file():
-        fail(f"--baseline {safe(path)}: there is no such database.", EXIT_USAGE)
-    store = open_store(structs.replace(settings, db=str(path)), read_only=True)
+    settings = structs.replace(settings, db=where)
+    if not settings.database.is_server and not settings.database.path.is_file():
+        fail(f"--baseline {safe(where)}: there is no such database.", EXIT_USAGE)
+    store = open_store(settings, read_only=True)
     try:
         yield store
     finally:

@@ -15,8 +15,9 @@ from steadyhelm.errors import SteadyhelmError
 from steadyhelm.findings import Severity
 from steadyhelm.recordings.run_file import BrokenLine, ReadRun, RunFile
 from steadyhelm.store import Store
+from steadyhelm.stores import open_store
 from steadyhelm.stores.exports import export
-from steadyhelm.stores.sqlite import SQLiteStore
+from steadyhelm.stores.locations import DatabaseLocation
 
 OUTCOMES: Final = ("failure", "success")
 LABELS: Final = {"loop": "loop", "goal": "goal_deviation", "resource": "resource_abuse"}
@@ -190,27 +191,30 @@ def find_data_folder(given: Path | None = None) -> Path:
     return folder
 
 
-def read_sets(paths: Iterable[Path]) -> list[RunSet]:
+def read_sets(paths: Iterable[Path | DatabaseLocation]) -> list[RunSet]:
     """Return one set for every run file or database under these paths."""
     return [read_set(file) for file in find_run_files(paths)]
 
 
-def read_set(file: Path) -> RunSet:
+def read_set(file: Path | DatabaseLocation) -> RunSet:
     """Return the runs of a run file, or of our own database."""
     items: Sequence[ReadRun | BrokenLine] = (
-        read_stored_runs(file) if is_database(file) else list(RunFile(file))
+        list(RunFile(file)) if isinstance(file, Path) and not is_database(file) else read_stored_runs(file)
     )
     return RunSet(
-        name=file.name.removesuffix(".gz").removesuffix(".jsonl"),
+        name=file.name.removesuffix(".gz").removesuffix(".jsonl") if isinstance(file, Path) else str(file),
         runs=[item for item in items if isinstance(item, ReadRun)],
         broken=[item for item in items if isinstance(item, BrokenLine)],
     )
 
 
-def find_run_files(paths: Iterable[Path]) -> list[Path]:
-    """Return every file to read, each once and in order; a folder means the run files inside it."""
-    found: dict[Path, Path] = {}
+def find_run_files(paths: Iterable[Path | DatabaseLocation]) -> list[Path | DatabaseLocation]:
+    """Return all that is to be read, each once and in order; a folder means the run files inside it."""
+    found: dict[Path | DatabaseLocation, Path | DatabaseLocation] = {}
     for path in paths:
+        if isinstance(path, DatabaseLocation):
+            found.setdefault(path, path)
+            continue
         if not path.exists():
             raise SteadyhelmError(f"There is no file or folder {str(path)!r}.")
         for file in _list_run_files(path) if path.is_dir() else [path]:
@@ -230,9 +234,9 @@ def is_database(file: Path) -> bool:
         return opened.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
 
 
-def read_stored_runs(file: Path) -> list[ReadRun | BrokenLine]:
+def read_stored_runs(where: Path | DatabaseLocation) -> list[ReadRun | BrokenLine]:
     """Return every run of a database, oldest first, with its reviewed incidents as labels."""
-    with closing(SQLiteStore(file, read_only=True)) as store, tempfile.TemporaryFile() as lines:
+    with closing(open_store(where, read_only=True)) as store, tempfile.TemporaryFile() as lines:
         export(store, lines, format="jsonl")
         lines.seek(0)
         labels = _read_stored_reviews(store)
