@@ -11,7 +11,8 @@ def run() -> None:
     if client.is_hook_event(arguments):
         client.main(arguments[1:])
         return
-    if any(argument.startswith("--jobs") for argument in arguments):
+    # Other commands may run a program of the user's, whose options and processes are its own.
+    if arguments[:1] in (["scan"], ["lab"]) and any(it.startswith("--jobs") for it in arguments):
         from steadyhelm import process_server  # noqa: PLC0415 - the same
 
         process_server.start_for(arguments)

@@ -60,6 +60,18 @@ def test_a_module_runs_as_without_us(run):
     assert (7, bare.stdout) == (ours.returncode, ours.stdout)
 
 
+def test_its_processes_are_its_own(run, tmp_path):
+    """
+    An option of the program that our own commands have too starts no process of ours in it.
+    """
+    (tmp_path / "app" / "parts.py").write_text(
+        "import sys; print('multiprocessing.forkserver' in sys.modules)"
+    )
+    done = run(*OURS, "--", "app/parts.py", "--jobs", "2")
+
+    assert (0, "False\n") == (done.returncode, done.stdout)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
