@@ -38,11 +38,15 @@ def _has_server() -> bool:
 
 
 def _ask_for_processes(arguments: Sequence[str]) -> bool:
-    """Return whether `--jobs` is among the arguments, with a number above 1.
+    """Return whether the arguments ask for more than one job, and not on Spark.
 
-    >>> [_ask_for_processes(it.split()) for it in ("scan a --jobs 2", "scan a --jobs=2", "scan a --jobs 1")]
-    [True, True, False]
+    >>> _ask_for_processes(["runs", "--jobs", "2"]), _ask_for_processes(["runs", "--jobs=2"])
+    (True, True)
+    >>> _ask_for_processes(["runs", "--jobs", "1"]), _ask_for_processes(["--engine", "spark", "--jobs", "2"])
+    (False, False)
     """
+    if {"spark", "--engine=spark"} & set(arguments):
+        return False
     after = [value for name, value in pairwise(arguments) if name == _JOBS]
     joined = [it.removeprefix(f"{_JOBS}=") for it in arguments if it.startswith(f"{_JOBS}=")]
     return any(value.isdecimal() and int(value) > 1 for value in (*after, *joined))

@@ -130,12 +130,14 @@ def _pack(runs: Iterable[ReadRun]) -> Iterator[_Parcel]:
     """Yield all runs in order, as many together as reach the size of a parcel."""
     together: list[ReadRun] = []
     packed: list[bytes] = []
+    size = 0
     for run in runs:
         together.append(run)
         packed.append(pickle.dumps(run, pickle.HIGHEST_PROTOCOL))
-        if sum(map(len, packed)) >= _PARCEL_BYTES:
+        size += len(packed[-1])
+        if size >= _PARCEL_BYTES:
             yield _Parcel(together, packed)
-            together, packed = [], []
+            together, packed, size = [], [], 0
     if together:
         yield _Parcel(together, packed)
 
