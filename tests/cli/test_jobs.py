@@ -56,7 +56,7 @@ class TestScan:
         """
         Runs that are sent alone for their size, and short ones that are sent together, keep their order.
         """
-        long = run_line(*(call(result=f"{step} " * 40_000) for step in range(6)), run_id="long")
+        long = run_line(*(call(result=f"{step} " * 30_000) for step in range(5)), run_id="long")
         file = written(apart, *([healthy_line(), looping_line(), long, healthy_line("last")] * 3))
         one, two = (process("scan", file, "--format", "json", "--jobs", jobs).out for jobs in ("1", "2"))
 
