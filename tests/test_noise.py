@@ -13,6 +13,7 @@ class TestStable:
             ("finished in 9.8 seconds", "finished in 10.25 seconds"),
             ("at 2024-05-01T10:00:00Z: ok", "at 2026-12-24T23:59:59.123+02:00: ok"),
             ("[09:15:00] ok", "[23:59:01.5] ok"),
+            ("Last sync: 3:12 AM", "Last sync: 11:40 PM"),
             ("job 123e4567-e89b-12d3-a456-426614174000", "job 9f3e4567-e89b-12d3-a456-4266141740aa"),
             ("<object at 0x7f3a10>", "<object at 0x55dd0c9>"),
             ("stamp 1700000000", "stamp 1712345678.25"),
@@ -54,6 +55,7 @@ class TestStable:
             ("see /home/me/a.txt", "see /home/me/b.txt"),
             ("3 hours left", "2 hours left"),
             ("rooms 5", "rooms 6"),
+            ("won 3:12", "won 4:12"),
             ("3 March offers", "4 March offers"),
         ],
     )

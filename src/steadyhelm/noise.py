@@ -11,7 +11,7 @@ from typing import Final
 _UUID: Final = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _ANYWHERE_IN_DIGITS: Final = (
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?",
-    r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M)?",
+    r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?(?: ?[AP]M)?| ?[AP]M\b)",
     _UUID,
     r"0x[0-9a-fA-F]{4,}",
 )

@@ -180,6 +180,34 @@ class TestNoEffect:
 
         assert [5] == reported(StagnationMemory(), run(*steps))
 
+    def test_edits_of_one_file_that_replace_nothing(self):
+        """
+        Edits of one file that each replace nothing are a loop at the fourth; of one file after another not.
+        """
+        one = [
+            call("replace_in_file", {"path": "a.py", "old": f"x{n}"}, "0 replacements made") for n in range(5)
+        ]
+        many = [
+            call("replace_in_file", {"path": f"{n}.py", "old": "x"}, "0 replacements made") for n in range(25)
+        ]
+
+        assert [3] == reported(StagnationMemory(), run(*one))
+        assert [] == reported(StagnationMemory(), run(*many))
+
+    def test_a_success_between_new_results(self):
+        """
+        A check that succeeds after each new step is no loop; made in a row it is one.
+        """
+        check = call("terraform", {"args": "validate"}, "Success! The configuration is valid.")
+        steps = [
+            it
+            for n in range(25)
+            for it in (call("terraform", {"args": f"import b{n}"}, f"{BIRDS[n % 5]} {n} imported"), check)
+        ]
+
+        assert [] == seen(*steps)
+        assert [2, 3] == seen(*[check] * 4)
+
     def test_a_status_between_steps_of_work(self):
         """
         A status that stays the same while other files are written is no sign of it.
@@ -218,6 +246,16 @@ class TestFailures:
         ]
 
         assert [] == reported(FailureMemory(), run(*steps))
+
+    def test_falling_in_a_number_alone(self):
+        """
+        What a linter counts without a word for it may fall too; a status that changes is no count.
+        """
+        lint = [shell("flake8", f"{n} E501 line too long", error="exit 1") for n in (21, 19, 17, 11, 8)]
+        codes = [call("get", {"id": 1}, f"{n} no page", error="http") for n in (404, 403, 410, 404, 403)]
+
+        assert [] == reported(FailureMemory(), run(*lint))
+        assert reported(FailureMemory(), run(*codes))
 
     def test_the_same_number_is_none(self):
         """

@@ -24,12 +24,13 @@ from steadyhelm.loops.outcomes import UNKNOWN, CallOutcome
 from steadyhelm.loops.questions import Relation, read_question, relate_questions, says_nothing
 from steadyhelm.loops.rewordings import RewordingMemory
 from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_question
-from steadyhelm.loops.steps import ToolStep, read_step
+from steadyhelm.loops.steps import ToolStep, find_path, read_step
 
 SAME_ANSWERS_OF_LOOP: Final = 6
 SAME_ANSWERS_REWORDED: Final = 3
 SAME_NOTHING_REWORDED: Final = 4
 SAME_ANSWERS_OF_BATCH: Final = 12
+SAME_FILE_UNCHANGED: Final = 4
 
 _REWORDED_OVERLAP: Final = 0.8
 _MIN_SHARE: Final = 0.6
@@ -45,7 +46,7 @@ _ONE_TO_THREE_WORDS: Final = re.compile(r"\W{0,80}\w{1,100}(?:\W{1,80}\w{1,100})
 class RepeatedAnswer(Struct):
     """An answer that one tool has given, and how often in a row.
 
-    `relations` counts how each question was related to the one before.
+    `relations` counts how each question was related to the one before, `path` is the file of all of them.
     """
 
     tool: str
@@ -57,6 +58,7 @@ class RepeatedAnswer(Struct):
     count: int = 1
     overlap: float = 1.0
     relations: dict[str, int] = field(default_factory=dict)
+    path: str = ""
 
     def has_mostly(self, *relations: Relation) -> bool:
         """Return whether most questions were related to the one before in one of these ways."""
@@ -135,8 +137,9 @@ class StagnationMemory(Struct):
             return None
         arguments = step.arguments
         if answer is None or answer.tool != event.action_name or not _is_same_answer(answer, step):
+            path = find_path(event.input_data) or ""
             self.answer = RepeatedAnswer(
-                event.action_name, outcome, arguments, event.seq, self.steps, [event.event_id]
+                event.action_name, outcome, arguments, event.seq, self.steps, [event.event_id], path=path
             )
             return None
         if arguments == answer.arguments or not step.has_seen(answer.last_seq):
@@ -146,6 +149,8 @@ class StagnationMemory(Struct):
         answer.relations[relation] = answer.relations.get(relation, 0) + 1
         is_adjacent = self.steps - answer.last_step == 1
         answer.count += 1
+        if answer.path and answer.path != find_path(event.input_data):
+            answer.path = ""
         answer.overlap = min(answer.overlap, overlap)
         answer.arguments, answer.last_seq, answer.last_step = arguments, event.seq, self.steps
         # What is compared next is what was asked last: the echo of a question changes with it.
@@ -240,9 +245,9 @@ def _find_patience(step: ToolStep, answer: RepeatedAnswer) -> tuple[int, bool]:
                 SAME_ANSWERS_REWORDED if answer.overlap >= _REWORDED_OVERLAP else SAME_ANSWERS_OF_LOOP,
                 False,
             )
-    has_no_effect = is_screen_action(answer.tool) and step.outcome.says_unchanged
+    has_no_effect = step.outcome.says_unchanged and (answer.path or is_screen_action(answer.tool))
     if has_no_effect or _is_open_search(step, answer):
-        return SAME_ANSWERS_OF_LOOP, False
+        return SAME_FILE_UNCHANGED if has_no_effect and answer.path else SAME_ANSWERS_OF_LOOP, False
     if step.outcome.is_short or answer.has_mostly("value"):
         return SAME_ANSWERS_OF_BATCH, True
     if answer.has_mostly("number"):

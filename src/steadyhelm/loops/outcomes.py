@@ -124,6 +124,8 @@ _FAILURE_COUNTS: Final = re.compile(
     r"\b(\d+) (?:tests? |checks? |type )?(?:failed|failures?|failing|errors?|problems?|issues?|warnings?"
     r"|violations?|offen[cs]es?|mistakes?|mismatches)\b"
     r"|\b(?:failed|failures?|errors?|problems?|warnings?)\W{1,3}(\d+)\b"
+    # What a linter counts, at the beginning; a status such as 404 counts nothing.
+    r"|\A\W{0,4}(?![45]\d\d\b)(\d+) "
 )
 _ERROR_PHRASES: Final = _Phrases(
     ("error:", "exception:", "failure:"),
@@ -137,6 +139,10 @@ _JSON_ERROR: Final = re.compile(
 )
 _FAILED_TEST_PHRASES: Final = _Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
 _FAILURE_AT_START: Final = re.compile(r"\W*(?:error|traceback|fatal|exception|failure|failed)\b")
+_SUCCESS_AT_START: Final = re.compile(
+    r"\W{0,4}(?:ok\b|success|valid\b|passed\b|all (?:good|green|checks|tests)\b"
+    r"|no (?:errors?|issues?|problems?|warnings?)\b)"
+)
 _BARE_STATUS: Final = re.compile(
     r"(?s:.{0,400})\breturned non-zero exit status \d{1,3}\W{0,2}\Z"
     r"|\W{0,4}(?:process )?exit(?:ed)?(?: with)?(?: code| status)?\W{0,3}\d{1,3}\W{0,2}\Z"
@@ -199,7 +205,7 @@ class CallOutcome(Struct, frozen=True):
     def count_failures(self) -> tuple[str, ...]:
         """Return the numbers of failures that it names, in order."""
         found = _FAILURE_COUNTS.findall(_to_lower(self.sample))
-        return tuple(before or after for before, after in found)
+        return tuple(before or after or first for before, after, first in found)
 
     @property
     def is_bare_status(self) -> bool:
@@ -214,6 +220,11 @@ class CallOutcome(Struct, frozen=True):
             return False
         lowered = _to_lower(self.sample)
         return _WAIT_PHRASES.occur_in(lowered) or _STATE_ALONE.fullmatch(lowered) is not None
+
+    @property
+    def says_success(self) -> bool:
+        """Whether it is a short answer that begins with words of success."""
+        return self.is_short and _SUCCESS_AT_START.match(_to_lower(self.sample)) is not None
 
     @property
     def says_nothing_new(self) -> bool:

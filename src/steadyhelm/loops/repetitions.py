@@ -308,7 +308,7 @@ def _judge_repeat(
         had_news
         and not outcome.failed
         and not is_in_a_row
-        and (step.kind == "work" or is_status_look(step.event))
+        and (step.kind == "work" or outcome.says_success or is_status_look(step.event))
     )
     how = "in a row" if is_in_a_row else "without new work between"
     return LoopMatch(

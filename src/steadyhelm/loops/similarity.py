@@ -30,7 +30,7 @@ _SHARE_OF_WHOLE: Final = re.compile(r"\d{1,6}/\d{1,6}\Z")
 """A count beside its total, such as 3/25: it says how far something is."""
 _IDENTIFIER: Final = re.compile(r"[\d_]|\w\.\w\w")
 _LETTER: Final = re.compile(r"[^\W\d_]")
-_DIGIT_BETWEEN_LETTERS: Final = re.compile(r"[a-zA-Z]\d+[a-zA-Z]+\d|\d[a-zA-Z]+\d+[a-zA-Z]")
+_DIGIT_BETWEEN_LETTERS: Final = re.compile(r"[a-zA-Z]\d+[a-zA-Z]|\d[a-zA-Z]+\d")
 """Letters and digits in turn, as in random text: `3edc1f`, not `invoice-2024`."""
 _ECHO_RUN: Final = re.compile(r"~(?:[^\w~]{0,4}~)+")
 
