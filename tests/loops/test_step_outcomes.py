@@ -34,6 +34,7 @@ class TestFailed:
             '{"error": {"code": "card_declined"}}',
             '{"errors": [{"message": "Unauthenticated"}]}',
             '{"status": "error", "message": "no"}',
+            "Wrong code. Please try again.",
         ],
     )
     def test_by_its_words(self, result):
@@ -54,6 +55,7 @@ class TestFailed:
             '{"errors": [], "rows": 3}',
             '{"entries": [{"level": "error", "error": "disk full"}]}',
             '{"ok": false, "rooms": 0}',
+            "0 entries. Check the spelling and try again.",
         ],
     )
     def test_the_word_alone_is_no_failure(self, result):

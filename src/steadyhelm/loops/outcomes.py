@@ -139,6 +139,10 @@ _JSON_ERROR: Final = re.compile(
 )
 _FAILED_TEST_PHRASES: Final = _Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
 _FAILURE_AT_START: Final = re.compile(r"\W*(?:error|traceback|fatal|exception|failure|failed)\b")
+_REJECTION: Final = re.compile(
+    r"\b(?:wrong|incorrect|invalid|declined|rejected|not accepted)\b[^\n]{0,80}\btry again\b"
+    r"(?! (?:later|in \d))"
+)
 _SUCCESS_AT_START: Final = re.compile(
     r"\W{0,4}(?:ok\b|success|valid\b|passed\b|all (?:good|green|checks|tests)\b"
     r"|no (?:errors?|issues?|problems?|warnings?)\b)"
@@ -286,6 +290,7 @@ def looks_failed(text: str, *, is_error: bool) -> bool:
         or "permission denied" in lowered
         or "is not recognized" in lowered
         or "no replacement was performed" in lowered
+        or ("try again" in lowered and _REJECTION.search(lowered) is not None)
     )
 
 
