@@ -18,6 +18,7 @@ from steadyhelm.adapters.agent_framework.translate import (
 )
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Boundary
+from steadyhelm.boundary.exception_chains import detach_stop
 from steadyhelm.boundary.run_table import RunTable
 from steadyhelm.engine.agent_run import AgentRun
 
@@ -130,25 +131,12 @@ class AgentFrameworkRuns:
                 run.record_call(call_id, *call, error=error)
         left = run.finish(error)
         if left is not None and left is not error:
-            _detach(left, error)
+            detach_stop(left, error)
             raise left from error
 
     def _find_edits(self, context: Any) -> dict[str, ConversationEdits]:
         """Return the edits of a conversation, which last as long as its session."""
         return {} if context.session is None else self._edits.setdefault(context.session, {})
-
-
-def _detach(stop: BaseException, error: BaseException | None) -> None:
-    """Cut the stop out of the causes of an error that is about to become its own cause.
-
-    The error is the one that carried the stop through the framework: the chain would be a circle.
-    """
-    while error is not None:
-        if error.__cause__ is stop:
-            error.__cause__ = None
-        if error.__context__ is stop:
-            error.__context__ = None
-        error = error.__cause__ or error.__context__
 
 
 def _apply_answers(live: AgentFrameworkRunState, messages: Sequence[Any]) -> None:

@@ -11,6 +11,7 @@ from steadyhelm.adapters.google_adk.hooks import SteadyhelmPlugin
 from steadyhelm.adapters.google_adk.invocations import make_session_key
 from steadyhelm.adapters.google_adk.translate import find_stop
 from steadyhelm.boundary.driver import Ask
+from steadyhelm.boundary.exception_chains import detach_stop
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, RunStopped, SettingsError
 from steadyhelm.host_objects import is_a
@@ -59,6 +60,7 @@ class WatchedRunner(Runner):
             stopped = find_stop(exc) or (invocation.stopped if invocation is not None else None)
             if stopped is None:
                 raise
+            detach_stop(stopped, exc)
             raise self._note(stopped) from None
         finally:
             # Plugins are not called for a timeout or an interrupt.
