@@ -170,13 +170,21 @@ def find_settings_file(path: Path | None = None, environment: Mapping[str, str] 
     if path is None and environment.get(CONFIG):
         path = Path(environment[CONFIG]).expanduser()
     if path is not None:
-        if not path.is_file():
+        if not _is_file(path):
             raise SettingsError(f"There is no settings file at {path}. `steadyhelm init` creates one.")
         return path
     for candidate in (Path(FILE_NAME), home() / "config.toml"):
-        if candidate.is_file():
+        if _is_file(candidate):
             return candidate
     return None
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether there is a file, as far as this user may look: the home may be another user's."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _read_file(

@@ -234,6 +234,7 @@ class _FunctionRecorder:
         appends: bool = False,
     ) -> None:
         self._monitor = monitor
+        self._health = monitor.health
         self._appends = appends
         self._action_type = action_type
         self._name = name
@@ -257,7 +258,10 @@ class _FunctionRecorder:
         began_s: float,
     ) -> None:
         """Record a call that has ended; raises to stop, unless the function itself has failed."""
-        self._record(args, kwargs, result, error, began_s, find_verdicts(self._monitor))
+        try:
+            self._record(args, kwargs, result, error, began_s, find_verdicts(self._monitor))
+        except RecursionError:  # the host is at the end of its stack: the function has ended all the same
+            self._health.out_of_stack += 1
 
     def begin_stream(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "_Stream":
         """Return what records a generator that begins; raises a stop that had to wait."""
@@ -277,12 +281,16 @@ class _FunctionRecorder:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, began_s: float
     ) -> Any:
         """Record a call that has returned; return its result, with guidance added where that is asked."""
-        # A subclass of str would become a plain one: it is left as it is.
-        if not self._appends or type(result) is not str:
-            self.record(args, kwargs, result, None, began_s)
+        try:
+            # A subclass of str would become a plain one: it is left as it is.
+            if not self._appends or type(result) is not str:
+                self.record(args, kwargs, result, None, began_s)
+                return result
+            self._record(args, kwargs, result, None, began_s, _CAN_GUIDE)
+            guidance = self._monitor.guidance()
+        except RecursionError:
+            self._health.out_of_stack += 1
             return result
-        self._record(args, kwargs, result, None, began_s, _CAN_GUIDE)
-        guidance = self._monitor.guidance()
         return f"{result}\n\n{GUIDANCE_HEADING}\n{guidance[:MAX_APPENDED_CHARS]}" if guidance else result
 
     def _record(

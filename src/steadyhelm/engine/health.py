@@ -82,6 +82,8 @@ class Health:
         self._stored: dict[str, int] = {}
         self.lost = 0
         """Records that were not stored, or not delivered to another sink."""
+        self.out_of_stack = 0
+        """Calls that the host made with no room left on its stack, and that are not counted below yet."""
 
     def count(self, reason: str, n: int = 1) -> None:
         """Count what happened `n` times; the first of a reason and every thousandth are logged."""
@@ -118,11 +120,18 @@ class Health:
     def totals(self) -> dict[str, int]:
         """Return everything counted in this process, by reason."""
         with self.lock:
+            self._count_out_of_stack()
             return dict(self._total)
+
+    def _count_out_of_stack(self) -> None:
+        if self.out_of_stack:
+            self._total["call at the end of the stack"] += self.out_of_stack
+            self.out_of_stack = 0
 
     def list_losses(self, now: float) -> list[Loss]:
         """Return each total that is not stored as it is now."""
         with self.lock:
+            self._count_out_of_stack()
             return [
                 Loss(reason, count, now, self._token)
                 for reason, count in self._total.items()

@@ -98,6 +98,9 @@ class RunReports:
                 cost_usd=cost_usd,
                 can=can,
             )
+        except RecursionError:
+            self.health.out_of_stack += 1  # the host is at its limit: a call to count it would raise as well
+            return UNDECIDED
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("record_event", exc)
             return UNDECIDED
@@ -117,12 +120,15 @@ class RunReports:
         With `rolls_back` you return to the last checkpoint where that is called for: then it is rollback.
         Records nothing.
         """
-        run_id = self._control.identify(run_id)
-        recorder = self._find(run_id)
-        if recorder is None:
-            return UNDECIDED if not self.disabled and self._control.is_lost(run_id) else PROCEED
         try:
+            run_id = self._control.identify(run_id)
+            recorder = self._find(run_id)
+            if recorder is None:
+                return UNDECIDED if not self.disabled and self._control.is_lost(run_id) else PROCEED
             return recorder.foresee(name, args, started_seq=started_seq, rolls_back=rolls_back)
+        except RecursionError:
+            self.health.out_of_stack += 1
+            return UNDECIDED
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("before_tool", exc)
             return UNDECIDED

@@ -123,7 +123,7 @@ def prepare(path: Path, *, migrations: Sequence[Migration] = MIGRATIONS, timeout
             f"Use a newer build of Python."
         )
     with translate_errors(path):
-        if not path.exists():
+        if not _exists(path):
             _create(path, migrations)
         applied = read_applied_migrations(path, migrations=migrations)
         missing = [migration for migration in migrations if migration.name not in applied]
@@ -135,6 +135,15 @@ def prepare(path: Path, *, migrations: Sequence[Migration] = MIGRATIONS, timeout
             migrate(connection, missing)
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as exc:  # the folder of another user
+        raise StoreError(
+            f"The database {path} cannot be reached: {exc}. Choose another place with the setting db."
+        ) from exc
+
+
 def _create(path: Path, migrations: Sequence[Migration]) -> None:
     """Create the file under another name and move it into place: no process ever opens half a database."""
     try:
@@ -143,7 +152,7 @@ def _create(path: Path, migrations: Sequence[Migration]) -> None:
             folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         fresh = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
         os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE))
-    except OSError as exc:
+    except (OSError, UnicodeError) as exc:  # no folder, no permission, or a name that the locale cannot write
         raise StoreError(
             f"The database {path} cannot be created: {exc}. Choose another place with the setting db."
         ) from exc
