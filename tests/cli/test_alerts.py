@@ -119,7 +119,10 @@ class TestShow:
         """
         An id nobody has ends with status 1.
         """
-        assert (1, "There is no incident 'zz'.") == steadyhelm("alerts show zz")[::2]
+        assert (
+            1,
+            "There is no incident 'zz'. List what there is with: steadyhelm alerts --all",
+        ) == steadyhelm("alerts show zz")[::2]
 
 
 class TestAcknowledge:

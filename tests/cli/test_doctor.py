@@ -374,6 +374,19 @@ class TestMisspelt:
 
         assert (2, True) == (answer.status, f"Did you mean '{meant}'?" in answer.err)
 
+    @pytest.mark.parametrize(
+        "line", ["db info --db other.db", "runs --db other.db", "alerts --config a.toml"]
+    )
+    def test_an_option_of_all_commands(self, apart, line):
+        """
+        Given behind the command, it is refused with its place.
+        """
+        answer = process(*line.split())
+        command, option = line.split()[0], line.split()[-2]
+
+        assert 2 == answer.status
+        assert f"{option} goes before the command: steadyhelm {option} ... {command}" in answer.err
+
     def test_a_variable(self, apart, monkeypatch):
         """
         So does a misspelt environment variable.

@@ -34,7 +34,9 @@ class TestExport:
         """
         A run that is not there ends with status 1, and nothing is written.
         """
-        assert (1, "", "There is no run 'zzz'.") == tuple(steadyhelm("export --run zzz"))
+        assert (1, "", "There is no run 'zzz'. List what there is with: steadyhelm runs") == tuple(
+            steadyhelm("export --run zzz")
+        )
 
     def test_one_agent(self, steadyhelm):
         """

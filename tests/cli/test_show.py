@@ -56,7 +56,9 @@ class TestShow:
         """
         An id nobody has ends with status 1.
         """
-        assert (1, "There is no run 'zzz'.") == steadyhelm("show zzz")[::2]
+        assert (1, "There is no run 'zzz'. List what there is with: steadyhelm runs") == steadyhelm(
+            "show zzz"
+        )[::2]
 
     def test_agents_with_the_same_run_id(self, steadyhelm, database):
         """

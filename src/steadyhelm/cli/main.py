@@ -4,9 +4,10 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
+import typer.core
 
 from steadyhelm.cli import (
     alerts,
@@ -38,8 +39,27 @@ from steadyhelm.cli.output import EXIT_FAILED, EXIT_USAGE
 from steadyhelm.errors import SettingsError, SteadyhelmError
 from steadyhelm.reports.terminal import safe, say
 
+_GLOBAL_OPTIONS: Final = ("--db", "--config")
+
+
+class _Commands(typer.core.TyperGroup):
+    """The commands; for an option of all commands that is given behind one, the error says where it goes."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except Exception as exc:
+            option = getattr(exc, "option_name", "")
+            if option in _GLOBAL_OPTIONS:
+                before = f"steadyhelm {option} ... {ctx.invoked_subcommand}"
+                exc.message = f"{option} goes before the command: {before}"  # type: ignore[attr-defined]
+            raise
+
+
 app = typer.Typer(
     name="steadyhelm",
+    cls=_Commands,
     help="Keeps AI agents on course: notices loops, goal drift and runaway spending, explains and steers.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -27,6 +27,7 @@ def decode_json(encoded: bytes | None) -> Any:
 # Build the parts of queries that depend on what was asked for.
 
 _LAST_CHARACTER: Final = "\U0010ffff"
+_LIST_COMMANDS: Final = {"run": "steadyhelm runs", "incident": "steadyhelm alerts --all"}
 
 AGENT_ROW_ID: Final = "(SELECT id FROM agents WHERE agent_id = ?)"
 
@@ -85,9 +86,9 @@ def find_by_prefix(
     return count, [value for (value,) in connection.execute(query, bounds)]
 
 
-def describe_ambiguous_id(what: str, prefix: str, count: int, first: list[str]) -> str:
+def describe_ambiguous_id(what: Literal["run", "incident"], prefix: str, count: int, first: list[str]) -> str:
     """Return the error message for a shortened id that fits none or several."""
     if not count:
-        return f"There is no {what} {prefix!r}."
+        return f"There is no {what} {prefix!r}. List what there is with: {_LIST_COMMANDS[what]}"
     more = ", …" if count > len(first) else ""
     return f"{count} {what}s begin with {prefix!r}: {', '.join(first)}{more}. Give more of the id."
