@@ -306,11 +306,13 @@ def _record_unreported_calls(context: AgentContext, run: AgentRun, outputs: Any)
 
     Such are unknown tools, nodes that do their tools' work themselves, and results out of a cache.
     """
-    answer = read_structured_answer(outputs)
     for message in find_tool_messages(outputs):
         call = context.requested_calls.pop(str(message.tool_call_id), None)
-        if call is None or answer:
-            continue  # a structured answer is a reply, although it has the form of a call
+        if call is None:
+            continue
+        answer = read_structured_answer(outputs)
+        if answer:
+            continue  # it is a reply, although it has the form of a call
         result = read_result(message)
         if answer is False and result.error is None:
             result = ToolResult(error=result.value or "the answer does not fit its format")
