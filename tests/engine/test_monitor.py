@@ -136,6 +136,18 @@ class TestRecording:
             stats["llm_calls"],
         )
 
+    def test_a_misspelt_kind_is_said_once(self, monitor, caplog):
+        """
+        A step of a kind that no detector reads is stored, and the log names the kinds there are.
+        """
+        with monitor.run() as run:
+            for _ in range(3):
+                run.record("toolcall", "search", input_data={"query": "x"})
+
+        assert ["toolcall"] * 3 == [event.action_type for event in stored(monitor, run.run_id)]
+        [line] = [it.getMessage() for it in caplog.records]
+        assert "the kinds are tool_call, llm_request, state_transition, user_message" in line
+
     def test_recent_alerts_are_at_hand(self, monitor):
         """
         The incidents of the last hours can be asked for at once: one for each loop, newest first.

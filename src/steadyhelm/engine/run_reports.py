@@ -19,6 +19,7 @@ from steadyhelm.decisions import (
 from steadyhelm.engine.run_control import RunControl
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.events import (
+    ACTION_TYPES,
     BUDGET_GRANTED,
     CALL_REFUSED,
     EXTENSION_REQUESTED,
@@ -30,6 +31,7 @@ from steadyhelm.events import (
 )
 from steadyhelm.policy.response_levels import VERDICTS
 
+_UNKNOWN_KIND: Final = f"step of a kind that no detector reads: the kinds are {', '.join(ACTION_TYPES)}"
 _NO_BUDGET: Final = BudgetDecision(approved=False, reason="The run has no budget.")
 
 
@@ -82,6 +84,8 @@ class RunReports:
             recorder = self._control.find_or_start(run_id, parent_run_id)
             if recorder is None:
                 return PROCEED if run_id is not None and self.runs.has_ended(run_id) else UNDECIDED
+            if type(action_type) is str and action_type not in ACTION_TYPES:
+                self.health.count(_UNKNOWN_KIND)
             return recorder.record(
                 action_type,
                 action_name,
