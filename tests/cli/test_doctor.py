@@ -387,6 +387,15 @@ class TestMisspelt:
         assert 2 == answer.status
         assert f"{option} goes before the command: steadyhelm {option} ... {command}" in answer.err
 
+    def test_a_value_that_is_none_of_those_allowed(self, apart):
+        """
+        The error names the value and those allowed, in plain words.
+        """
+        answer = process("export", "--format", "xml")
+
+        assert 2 == answer.status
+        assert "Invalid value for '--format': 'xml' is not one of 'jsonl', 'csv', 'parquet'." in answer.err
+
     def test_a_variable(self, apart, monkeypatch):
         """
         So does a misspelt environment variable.

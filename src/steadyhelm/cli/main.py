@@ -43,18 +43,24 @@ _GLOBAL_OPTIONS: Final = ("--db", "--config")
 
 
 class _Commands(typer.core.TyperGroup):
-    """The commands; for an option of all commands that is given behind one, the error says where it goes."""
+    """The commands, with errors of usage that say what to do."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
         except Exception as exc:
-            option = getattr(exc, "option_name", "")
-            if option in _GLOBAL_OPTIONS:
-                before = f"steadyhelm {option} ... {ctx.invoked_subcommand}"
-                exc.message = f"{option} goes before the command: {before}"  # type: ignore[attr-defined]
+            _reword(exc, str(ctx.invoked_subcommand))
             raise
+
+
+def _reword(error: Any, command: str) -> None:
+    """Say where an option of all commands goes, and leave out the word for a validator's exception."""
+    option = getattr(error, "option_name", "")
+    if option in _GLOBAL_OPTIONS:
+        error.message = f"{option} goes before the command: steadyhelm {option} ... {command}"
+    elif isinstance(getattr(error, "message", None), str):
+        error.message = error.message.removeprefix("Value error, ")
 
 
 app = typer.Typer(
