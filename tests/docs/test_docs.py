@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from steadyhelm.cli.config import list_options
 from steadyhelm.cli.init import TWO_LINES
 from steadyhelm.cli.main import app
 from steadyhelm.engine import registry
@@ -193,6 +194,16 @@ def test_every_plugin_has_a_heading(group, page):
     known = {heading.lower() for heading in headings(page)}
 
     assert set(registry.OWN[group]) <= known
+
+
+@pytest.mark.parametrize("name", registry.OWN[registry.DETECTORS])
+def test_every_option_of_a_detector_has_a_heading(name):
+    """
+    What can be set for a detector is listed among the settings.
+    """
+    options = [f"detectors.{name}.{option.name}" for option in list_options(name)]
+
+    assert [] == [option for option in options if option not in headings("settings.md")]
 
 
 def test_links_lead_somewhere():
