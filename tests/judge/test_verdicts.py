@@ -169,8 +169,8 @@ class TestLoops:
         found = ActionLoop().finding(
             call(9, "a.txt"), score=0.6, message="m", suggested_action="", event_ids=["r.9"], subject="read"
         )
-        assert [-1, 0] == [shifts.find_step(found, call(9, path)) for path in ("a.txt", "b.txt")]
-        assert 0 == shifts.find_step(structs.replace(found, context={"subject": "write"}), call(9, "a.txt"))
+        assert [-1, 0] == [shifts.find_shift(found, call(9, path)) for path in ("a.txt", "b.txt")]
+        assert 0 == shifts.find_shift(structs.replace(found, context={"subject": "write"}), call(9, "a.txt"))
 
     def test_an_unsure_or_hardly_believed_verdict_changes_nothing(self):
         """

@@ -16,6 +16,7 @@ from steadyhelm.cli.context import find_agent
 from steadyhelm.cli.output import (
     AsJson,
     confirm,
+    confirm_replacing,
     print_json,
     print_table,
     refuse_early_options,
@@ -129,8 +130,7 @@ def export_baseline(
     if output is None:
         print_json(to_document(baseline))
         return
-    if output.exists():
-        confirm(f"{output} exists. Replace it?", yes=yes)
+    confirm_replacing(output, yes=yes)
     write_baseline(output, baseline)
     say(f"Wrote the baseline of {_name(baseline)} to {output}.")
 

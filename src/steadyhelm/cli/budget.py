@@ -13,6 +13,7 @@ from steadyhelm.cli.output import (
     EXIT_USAGE,
     AsJson,
     confirm,
+    confirm_replacing,
     fail,
     print_json,
     print_table,
@@ -103,8 +104,7 @@ def export_profiles(
     if str(file) == "-":
         typer.echo(document, nl=False)
         return
-    if file.exists():
-        confirm(f"{file} exists. Replace it?", yes=yes)
+    confirm_replacing(file, yes=yes)
     write_private_file(file, document.encode(), what="The task profiles")
     say(f"Wrote {pluralize(len(found), 'task profile')} to {file}.")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from steadyhelm.cli.context import find_agent
-from steadyhelm.cli.output import EXIT_USAGE, confirm, fail, parse_duration
+from steadyhelm.cli.output import EXIT_USAGE, confirm_replacing, fail, parse_duration
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import console, say
 
@@ -44,8 +44,7 @@ def export(
     after = None if since is None else time.time() - parse_duration(since)
     with closing(context.obj.open_store()) as store:
         name = find_agent(store, agent) if agent is not None else None
-        if output is not None and output.exists():
-            confirm(f"{output} exists. Replace it?", yes=yes)
+        confirm_replacing(output, yes=yes)
         written = _write_runs(store, output, form, name, run, after)
     where = f" to {output}" if output is not None else ""
     say(f"Exported {pluralize(written.runs, 'run')} with {pluralize(written.events, 'step')}{where}.")

@@ -24,7 +24,7 @@ from steadyhelm.cli.output import (
     Master,
     OnEngine,
     choose_workers,
-    confirm,
+    confirm_replacing,
     fail,
     print_json,
     show_progress,
@@ -278,8 +278,7 @@ def import_runs(
     """Convert a public dataset to a run file, with its labels."""
     from steadyhelm.lab.importers.layouts import IMPORTERS, read_documents, write_runs
 
-    if output.exists():
-        confirm(f"{safe(output)} exists. Replace it?", yes=yes)
+    confirm_replacing(output, yes=yes)
     written = write_runs(IMPORTERS[layout.value](read_documents(paths)), output)
     say(f"Wrote {pluralize(written, 'run')} to {safe(output)}.")
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steadyhelm.cli.lab_sets import Groups, get_exit_status, read_run_sets, read_runs
-from steadyhelm.cli.output import EXIT_USAGE, AsJson, confirm, fail, print_json, show_progress
+from steadyhelm.cli.output import (
+    EXIT_USAGE,
+    AsJson,
+    confirm,
+    confirm_replacing,
+    fail,
+    print_json,
+    show_progress,
+)
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
@@ -91,8 +99,7 @@ def judge(
     if not paths and replies is None:
         fail("give run files, or --replies FILE.", EXIT_USAGE)
     _check_answering(model, verdicts, oracle=oracle, oracle_errors=oracle_errors, save=save)
-    if export is not None and export.exists():
-        confirm(f"{safe(export)} exists. Replace it?", yes=yes)
+    confirm_replacing(export, yes=yes)
     settings = context.obj.load().settings
     answers = (
         _choose_answers(verdicts, oracle, oracle_errors, seed)

@@ -9,7 +9,7 @@ import typer
 from steadyhelm.cli.lab_sets import follow
 from steadyhelm.cli.output import (
     EXIT_USAGE,
-    confirm,
+    confirm_replacing,
     fail,
 )
 from steadyhelm.reports.formats import pluralize
@@ -93,6 +93,5 @@ def _read_hosts(paths: "Sequence[Path]", *, only_healthy: bool = True) -> "HostR
 def _write_lines(lines: "Iterable[dict[str, Any]]", total: int, output: Path, *, yes: bool) -> int:
     from steadyhelm.lab.importers.layouts import write_runs
 
-    if output.exists():
-        confirm(f"{safe(output)} exists. Replace it?", yes=yes)
+    confirm_replacing(output, yes=yes)
     return write_runs(follow("Writing", lines, total), output)

@@ -8,7 +8,15 @@ import msgspec
 import typer
 
 from steadyhelm.cli.lab_sets import Paths, get_exit_status, read_run_sets
-from steadyhelm.cli.output import EXIT_FLAGGED, EXIT_USAGE, AsJson, confirm, fail, print_json, print_table
+from steadyhelm.cli.output import (
+    EXIT_FLAGGED,
+    EXIT_USAGE,
+    AsJson,
+    confirm_replacing,
+    fail,
+    print_json,
+    print_table,
+)
 from steadyhelm.reports.formats import pluralize, step_number
 from steadyhelm.reports.terminal import safe, say
 
@@ -61,8 +69,7 @@ def train(
 
     if not replies.is_file():
         fail(f"there is no file {safe(replies)}.", EXIT_USAGE)
-    if output is not None and output.exists():
-        confirm(f"{safe(output)} exists. Replace it?", yes=yes)
+    confirm_replacing(output, yes=yes)
     known = read_replies(replies)
     if model is ModelKind.TREE:
         _train_tree(known, output, trees=trees, quick=quick, as_json=as_json)

@@ -216,6 +216,12 @@ def confirm(question: str, *, yes: bool) -> None:
         fail("nothing was changed.")
 
 
+def confirm_replacing(path: Path | None, *, yes: bool) -> None:
+    """Ask before a file that exists is replaced; None is standard output."""
+    if path is not None and path.exists():
+        confirm(f"{safe(path)} exists. Replace it?", yes=yes)
+
+
 @contextmanager
 def show_progress(title: str, total: int) -> Iterator[Callable[..., None]]:
     """Show a bar on standard error for so many equal parts; call what this yields after one or more."""

@@ -13,6 +13,7 @@ from steadyhelm.cli.output import (
     EXIT_FLAGGED,
     AsJson,
     confirm,
+    confirm_replacing,
     print_json,
     print_table,
     refuse_early_options,
@@ -227,8 +228,7 @@ def _write_profile(name: str, document: str, output: Path | None, *, yes: bool) 
     from steadyhelm.style.profile_files import get_user_folder
 
     path = output if output is not None else get_user_folder() / f"{name}.toml"
-    if path.exists():
-        confirm(f"{path} exists. Replace it?", yes=yes)
+    confirm_replacing(path, yes=yes)
     _write_text(path, document)
     return path
 

@@ -50,7 +50,7 @@ def learn_document(path: Path, name: str, extends: str | None, replies: Sequence
     where = str(path)
     base: dict[str, Any] = {"extends": extends or "standard"} if before is None else {}
     base |= {"extends": extends} if extends is not None else {}
-    learnt = fit_profile(replies, _find_start(path, before, base, name), name=name)
+    learnt = fit_profile(replies, _find_starting_profile(path, before, base, name), name=name)
     if before is None:
         changes = {**base, **learnt.changes}
         text = format_new_profile(changes, pluralize(learnt.replies, "good reply", "good replies"))
@@ -70,7 +70,7 @@ def learn_document(path: Path, name: str, extends: str | None, replies: Sequence
     )
 
 
-def _find_start(path: Path, before: str | None, base: dict[str, Any], name: str) -> Profile:
+def _find_starting_profile(path: Path, before: str | None, base: dict[str, Any], name: str) -> Profile:
     """Return the profile that is learnt from: the one in the file, with another base where one is given."""
     if before is None:
         return find_profile(base["extends"])

@@ -13,7 +13,7 @@ from steadyhelm.incidents import Incident
 from steadyhelm.judge import JudgedReport, Subject
 from steadyhelm.judging.limits import JudgeAmounts
 from steadyhelm.judging.questioner import QuestionMemory
-from steadyhelm.judging.severity_shifts import SeverityShifts, describe_step
+from steadyhelm.judging.severity_shifts import SeverityShifts, describe_shift
 
 JUDGE: Final = "judge"
 """The detector name of findings that a verdict makes."""
@@ -109,7 +109,7 @@ def _apply_step(
             return VerdictEffect()
     if kind in incidents.open and (step < 0 or report.about != "reply"):
         return VerdictEffect(
-            (), incidents.shift_severity(kind, report, step, describe_step(kind, step), event)
+            (), incidents.shift_severity(kind, report, step, describe_shift(kind, step), event)
         )
     if step < 0:
         return VerdictEffect()
@@ -123,7 +123,7 @@ def _build_finding(event: TraceEvent, report: JudgedReport, memory: VerdictMemor
     if report.about == "reply":
         # One correction is noticed; a second in a row is reported.
         score = MED_FROM if memory.is_repeated(report) else _NOTICED_SCORE
-    words = describe_step(_KIND_BY_SUBJECT[report.about], 1)
+    words = describe_shift(_KIND_BY_SUBJECT[report.about], 1)
     return _make_finding(event, report, score, words, _ADVICE_BY_SUBJECT[report.about])
 
 

@@ -23,13 +23,13 @@ _STACK_PRUNED_FROM: Final = 32
 _ENDED_KEPT: Final = 1000
 
 
-class _Entry(NamedTuple):
+class _StackEntry(NamedTuple):
     table: int
     run_id: str
 
 
 # One stack for all monitors: an agent that calls another agent is its parent, whichever monitor watches it.
-_stack: Final[ContextVar[tuple[_Entry, ...]]] = ContextVar("steadyhelm_runs", default=())
+_stack: Final[ContextVar[tuple[_StackEntry, ...]]] = ContextVar("steadyhelm_runs", default=())
 _numbers: Final = itertools.count(1)
 _tables: Final["weakref.WeakValueDictionary[int, LiveRuns]"] = weakref.WeakValueDictionary()
 
@@ -122,15 +122,15 @@ class LiveRuns:
 
     def enter(self, run_id: str) -> None:
         """Let the code in this context belong to that run from here on."""
-        _push(_stack.get(), _Entry(self._number, run_id))
+        _push(_stack.get(), _StackEntry(self._number, run_id))
 
     def leave(self, run_id: str) -> None:
         """Let the code in this context not belong to that run any more."""
-        _stack.set(tuple(entry for entry in _stack.get() if entry != _Entry(self._number, run_id)))
+        _stack.set(tuple(entry for entry in _stack.get() if entry != _StackEntry(self._number, run_id)))
 
     def activate(self, run_id: str) -> "RunActivation":
         """Return a context manager: code in its block belongs to that run."""
-        return RunActivation(_Entry(self._number, run_id))
+        return RunActivation(_StackEntry(self._number, run_id))
 
     def continue_in_child(self, pid: int) -> None:
         """Rename every run in a forked process: two processes never share one."""
@@ -167,9 +167,9 @@ class RunActivation:
 
     __slots__ = ("_before", "_entry")
 
-    def __init__(self, entry: _Entry) -> None:
+    def __init__(self, entry: _StackEntry) -> None:
         self._entry = entry
-        self._before: tuple[_Entry, ...] = ()
+        self._before: tuple[_StackEntry, ...] = ()
 
     def __enter__(self) -> None:
         before = self._before = _stack.get()
@@ -183,14 +183,14 @@ class RunActivation:
         _stack.set(self._before)
 
 
-def _push(stack: tuple[_Entry, ...], entry: _Entry) -> None:
+def _push(stack: tuple[_StackEntry, ...], entry: _StackEntry) -> None:
     if len(stack) >= _STACK_PRUNED_FROM:
         # Runs that ended in another context are still on the stack of this one.
         stack = tuple(it for it in stack if _is_live(it))
     _stack.set((*stack, entry))
 
 
-def _is_live(entry: _Entry) -> bool:
+def _is_live(entry: _StackEntry) -> bool:
     runs = _tables.get(entry.table)
     return runs is not None and runs.get(entry.run_id) is not None
 

@@ -107,7 +107,7 @@ class Questioner:
             return None
         # Signs that a rule only notices, or none, are asked about once; a repetition until it was judged.
         is_known = pattern in memory.asked if incident is None else not self._is_due(pattern)
-        if is_known or (worst is not None and facts.shifts.find_step(worst, event)):
+        if is_known or (worst is not None and facts.shifts.find_shift(worst, event)):
             return None
         memory.loop.record_question(is_reported=incident is not None)
         self._note_asked(subject, pattern)

@@ -74,7 +74,7 @@ class SeverityShifts(Struct):
             del self.steps[next(iter(self.steps))]
         return after - before
 
-    def find_step(self, finding: DriftEvent, event: TraceEvent | None) -> int:
+    def find_shift(self, finding: DriftEvent, event: TraceEvent | None) -> int:
         """Return how far verdicts have moved what a finding at an event is about."""
         name = name_pattern(finding.kind, finding.subject, finding.detector)
         known = self._find(name, _list_places(finding), identify_call(event)) if self.repetitions else None
@@ -82,7 +82,7 @@ class SeverityShifts(Struct):
 
     def apply_to(self, finding: DriftEvent, event: TraceEvent | None) -> DriftEvent:
         """Return the finding with its severity moved by what was judged about its pattern."""
-        step = self.find_step(finding, event)
+        step = self.find_shift(finding, event)
         return finding if not step or is_certain(finding) else shift_finding(finding, step)
 
     def follow(self, findings: Iterable[DriftEvent], event: TraceEvent) -> None:
@@ -125,7 +125,7 @@ def shift_finding(finding: DriftEvent, step: int) -> DriftEvent:
     severity = shift_severity(finding.severity, step)
     if severity is finding.severity:
         return finding
-    words = describe_step(finding.kind, step)
+    words = describe_shift(finding.kind, step)
     return structs.replace(
         finding,
         severity=severity,
@@ -144,10 +144,10 @@ def shift_severity(severity: Severity, step: int) -> Severity:
     return _SEVERITY_ORDER[min(len(_SEVERITY_ORDER) - 1, max(0, severity.rank + step))]
 
 
-def describe_step(kind: str, step: int) -> str:
+def describe_shift(kind: str, step: int) -> str:
     """Return what was judged, in words for people.
 
-    >>> describe_step("loop", -1), describe_step("goal", 1)
+    >>> describe_shift("loop", -1), describe_shift("goal", 1)
     ('judged healthy', 'judged off the goal')
     """
     if step < 0:

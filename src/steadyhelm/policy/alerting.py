@@ -17,7 +17,7 @@ from steadyhelm.findings import MED_FROM, Severity
 from steadyhelm.incidents import Incident, Threshold, ThresholdEffect
 from steadyhelm.store_rows import Delivery, LastAlert
 
-Reason = Literal["opened", "worse", "still"]
+AlertReason = Literal["opened", "worse", "still"]
 
 _MARGIN_ABOVE_PEAK: Final = 0.01
 _REPEATS_FACTOR: Final = 2
@@ -32,7 +32,7 @@ class Alert(Struct, frozen=True, kw_only=True):
     """
 
     alert_id: str
-    reason: Reason
+    reason: AlertReason
     incident: Incident
     also: int = 0
     created_at: float
@@ -123,7 +123,7 @@ class AlertPolicy:
 
     def decide(
         self, incident: Incident, last: LastAlert | None, *, now: float, own: LastAlert | None = None
-    ) -> Reason | None:
+    ) -> AlertReason | None:
         """Return why an alert is due for this version of an incident, or None when none is.
 
         `last` is the latest alert of this agent and detector, `own` the latest of this very incident.
@@ -141,7 +141,7 @@ class AlertPolicy:
             return "worse"
         return "still" if now - own.at >= self.digest_s else None
 
-    def build_alert(self, incident: Incident, reason: Reason, *, now: float, also: int = 0) -> Alert:
+    def build_alert(self, incident: Incident, reason: AlertReason, *, now: float, also: int = 0) -> Alert:
         """Return the alert for an incident; its id depends only on what it says."""
         number = int((now - incident.opened_at) // self.digest_s) if reason == "still" else 0
         content = "\0".join((incident.incident_id, reason, incident.severity.value, str(number)))

@@ -27,7 +27,7 @@ _SELECT_EVENTS: Final = """
         LEFT JOIN names parent ON parent.id = e.parent
         LEFT JOIN names other ON other.id = -e.type"""
 _NEXT_EVENTS: Final = f"{_SELECT_EVENTS} WHERE e.run = ? AND e.seq > ? ORDER BY e.seq LIMIT ?"
-_ONE_EVENT: Final = f"{_SELECT_EVENTS} WHERE e.run = ? AND e.seq = ?"
+_SELECT_ONE_EVENT: Final = f"{_SELECT_EVENTS} WHERE e.run = ? AND e.seq = ?"
 _ACTIVE_RUNS: Final = """
     SELECT a.agent_id, r.run_id, r.id, r.last_at FROM runs r CROSS JOIN agents a ON a.id = r.agent"""
 _LATEST_FIRST: Final = " ORDER BY r.last_at DESC, r.id DESC"
@@ -95,7 +95,7 @@ class SQLEvents(StorePart, RunStore):
                 del found[limit:]
             return [
                 _to_recorded_event(
-                    agent, run, connection.execute(_ONE_EVENT, (row_id, -seq)).fetchone()
+                    agent, run, connection.execute(_SELECT_ONE_EVENT, (row_id, -seq)).fetchone()
                 ).event
                 for _, agent, run, seq, row_id in found
             ]
