@@ -146,20 +146,8 @@ def load(
     found = find_settings_file(path, environment)
     if found is not None:
         _read_file(found, values, tables, origins)
-    for setting in SETTINGS:
-        variable = next((name for name in setting.variables if name in environment), None)
-        if variable is not None:
-            values[setting.name] = _check_value(setting, environment[variable])
-            origins[setting.name] = f"environment {variable}"
-    for name, value in (arguments or {}).items():
-        if value is not None and name not in tables:
-            setting = _find_setting(name, "argument")
-            values[setting.name] = _check_value(setting, value)
-            origins[setting.name] = "argument"
-    for group, table in tables.items():
-        for name, options in read_tables(group, (arguments or {}).get(group) or {}).items():
-            table.setdefault(name, {}).update(options)
-            origins.update({f"{group}.{name}.{option}": "argument" for option in options})
+    _read_environment(environment, values, origins)
+    _read_arguments(arguments or {}, values, tables, origins)
     fields = {_BY_NAME[name].attribute: value for name, value in values.items()}
     return LoadedSettings(Settings(**fields, detectors=tables[_DETECTORS], tools=tables[_TOOLS]), origins)
 
@@ -205,6 +193,33 @@ def _read_file(
         setting = _find_setting(name, str(path))
         values[setting.name] = _check_value(setting, value)
         origins[setting.name] = f"file {path}"
+
+
+def _read_environment(
+    environment: Mapping[str, str], values: dict[str, Any], origins: dict[str, str]
+) -> None:
+    for setting in SETTINGS:
+        variable = next((name for name in setting.variables if name in environment), None)
+        if variable is not None:
+            values[setting.name] = _check_value(setting, environment[variable])
+            origins[setting.name] = f"environment {variable}"
+
+
+def _read_arguments(
+    arguments: Mapping[str, Any],
+    values: dict[str, Any],
+    tables: dict[str, dict[str, dict[str, Any]]],
+    origins: dict[str, str],
+) -> None:
+    for name, value in arguments.items():
+        if value is not None and name not in tables:
+            setting = _find_setting(name, "argument")
+            values[setting.name] = _check_value(setting, value)
+            origins[setting.name] = "argument"
+    for group, table in tables.items():
+        for name, options in read_tables(group, arguments.get(group) or {}).items():
+            table.setdefault(name, {}).update(options)
+            origins.update({f"{group}.{name}.{option}": "argument" for option in options})
 
 
 def read_tables(group: str, content: Any, where: str = "the arguments") -> dict[str, dict[str, Any]]:

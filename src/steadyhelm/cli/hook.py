@@ -251,19 +251,23 @@ def status(
         last = (errors or [""])[-1]
         print_json({"places": rows, "waiting": waiting, "troubles": len(errors), "last_trouble": last})
     else:
-        shown = [
-            (row["agent"], row["scope"], _describe_state(row), ", ".join(row["modes"]), row["path"])
-            for row in rows
-        ]
-        print_table(("agent", "scope", "state", "mode", "file"), shown, empty="")
         command = settings_entries.build_hook_command(agent or "claude-code", "observe")
-        say(f"The hook command: {safe(command)}")
-        if waiting:
-            say(f"{pluralize(waiting, 'step')} not recorded yet; the next hook records them.")
-        if errors:
-            say(f"{pluralize(len(errors), 'error')} in the log; the last: {safe(errors[-1], most=300)}")
+        _print_status(rows, command, waiting, errors)
     if errors:
         raise typer.Exit(EXIT_FLAGGED)
+
+
+def _print_status(rows: list[dict[str, Any]], command: str, waiting: int, errors: list[str]) -> None:
+    shown = [
+        (row["agent"], row["scope"], _describe_state(row), ", ".join(row["modes"]), row["path"])
+        for row in rows
+    ]
+    print_table(("agent", "scope", "state", "mode", "file"), shown, empty="")
+    say(f"The hook command: {safe(command)}")
+    if waiting:
+        say(f"{pluralize(waiting, 'step')} not recorded yet; the next hook records them.")
+    if errors:
+        say(f"{pluralize(len(errors), 'error')} in the log; the last: {safe(errors[-1], most=300)}")
 
 
 def _describe_state(row: dict[str, object]) -> str:

@@ -191,19 +191,9 @@ class HookSessions:
 
     def _open(self, step: HookStep, *, late: bool) -> tuple[RunRecorder, HookMemory, RecordList] | None:
         """Return the run this step belongs to; a session that has ended continues as another run."""
-        settings = self._parts.settings
-        capture = self._parts.capture
+        settings, capture = self._parts.settings, self._parts.capture
         agent = capture.name(step.get_agent(self._dialect.agent))
-        sessions = Sessions(
-            make_detectors=lambda: list(self._parts.make_detectors()),
-            health=self._parts.health,
-            mode=settings.mode,
-            tools=parse_declarations(settings.tools),
-            steering=make_steering(settings),
-            make_questioner=partial(Questioner, capture.redact, settings.judging_weight)
-            if self._parts.judging.is_on
-            else None,
-        )
+        sessions = self._make_sessions()
         known = StoredKnowledge(
             agent,
             self._store,
@@ -230,6 +220,19 @@ class HookSessions:
                 reference = known.get_reference(info.version, info.task_type)
                 return None if is_over else self._start(sessions, info, reference, step, can, late=late)
         raise TooManyRunsError(f"A session was resumed more than {MAX_RUNS_PER_SESSION} times.")
+
+    def _make_sessions(self) -> Sessions:
+        settings = self._parts.settings
+        return Sessions(
+            make_detectors=lambda: list(self._parts.make_detectors()),
+            health=self._parts.health,
+            mode=settings.mode,
+            tools=parse_declarations(settings.tools),
+            steering=make_steering(settings),
+            make_questioner=partial(Questioner, self._parts.capture.redact, settings.judging_weight)
+            if self._parts.judging.is_on
+            else None,
+        )
 
     def _resume(
         self, sessions: Sessions, info: RunInfo, known: StoredKnowledge, can: "Collection[Verdict]"

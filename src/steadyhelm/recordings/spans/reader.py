@@ -224,25 +224,26 @@ def _replay_spans(
         moments += _list_moments(placed, i, has_tools=has_tools)
     for i in range(len(prompts) + len(spans), len(both)):
         moments.append(_Moment(both[i].span.end or both[i].span.start or 0.0, 4, i, "failed"))
-    for parse_time in sorted(moments):
-        placed = both[parse_time.place]
-        span, step = placed.span, placed.step
-        t = parse_time.t or None
-        if parse_time.what == "prompted":
-            run.add_user_message(step.prompt or "", t)
-        elif parse_time.what == "answered":
-            for message in step.tool_messages:
-                add_tool_message(run, message, t)
-        elif parse_time.what == "replied":
-            _add_reply(run, placed, t, has_tools=has_tools)
-        elif parse_time.what == "called":
-            run.add_call(
-                step.name, step.args, call_id=step.call_id or span.span_id, t=t, span_id=span.span_id
-            )
-        elif parse_time.what == "failed":
-            run.add_state("agent_error", None, t, error=span.error, span_id=span.span_id)
-        else:
-            run.add_result(step.call_id or span.span_id, step.result, t=t, error=span.error)
+    for moment in sorted(moments):
+        _add_moment(run, both[moment.place], moment, has_tools=has_tools)
+
+
+def _add_moment(run: RunBuilder, placed: _PlacedSpan, moment: _Moment, *, has_tools: bool) -> None:
+    """Add what a span began or ended at this moment to the run."""
+    span, step, t = placed.span, placed.step, moment.t or None
+    if moment.what == "prompted":
+        run.add_user_message(step.prompt or "", t)
+    elif moment.what == "answered":
+        for message in step.tool_messages:
+            add_tool_message(run, message, t)
+    elif moment.what == "replied":
+        _add_reply(run, placed, t, has_tools=has_tools)
+    elif moment.what == "called":
+        run.add_call(step.name, step.args, call_id=step.call_id or span.span_id, t=t, span_id=span.span_id)
+    elif moment.what == "failed":
+        run.add_state("agent_error", None, t, error=span.error, span_id=span.span_id)
+    else:
+        run.add_result(step.call_id or span.span_id, step.result, t=t, error=span.error)
 
 
 def _make_prompt_time(spans: list[_PlacedSpan]) -> Callable[[_PlacedSpan], float]:
