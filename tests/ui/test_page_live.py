@@ -124,6 +124,23 @@ def test_an_error_keeps_the_last_good_data(visit, own_server, problems):
     expect(page.get_by_role("button", name="Try now").first).to_be_visible()
 
 
+def test_a_page_has_its_shape_while_it_loads(visit, changing_server, problems):
+    """
+    Heads of figures and tables are there before the data, and go where loading failed.
+    """
+    problems.allow("404")
+    page = visit("/runs", changing_server)
+    held = []
+    page.route("**/api/v1/incidents?*", lambda route: held.extend([route]))
+    page.evaluate("location.hash = '#/incidents'")
+    shape = page.locator("#groups [aria-busy=true]")
+    expect(shape.locator("th").nth(1)).to_have_text("Pattern")
+    held.pop().fulfill(status=404, json={"code": "not_found", "message": "Nothing is here."})
+
+    expect(page.get_by_role("alert")).to_contain_text("Nothing is here.")
+    expect(shape).to_have_count(0)
+
+
 def test_a_run_that_cannot_be_refreshed_stays(visit, own_agent, changing_server, problems):
     """
     What went wrong is said above the last good data, which is dimmed, with its age, until it is loaded again.

@@ -37,9 +37,11 @@ interface LoadingRowsProps {
   readonly widths: readonly number[];
   /** The words of the table's head, which are there before its rows. */
   readonly heads?: readonly string[];
+  /** Rows with two lines are taller. */
+  readonly rowHeight?: number;
 }
 
-export function LoadingRows({ rows = 6, widths, heads }: LoadingRowsProps) {
+export function LoadingRows({ rows = 6, widths, heads, rowHeight = 33 }: LoadingRowsProps) {
   return (
     <Loading>
       <table className="table" aria-hidden="true">
@@ -54,7 +56,7 @@ export function LoadingRows({ rows = 6, widths, heads }: LoadingRowsProps) {
         )}
         <tbody>
           {Array.from({ length: rows }, (_, row) => (
-            <tr key={row}>
+            <tr key={row} style={{ height: rowHeight }}>
               {widths.map((width, cell) => (
                 <td key={cell}>
                   <Block width={width} />

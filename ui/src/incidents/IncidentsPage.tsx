@@ -108,7 +108,11 @@ export default function IncidentsPage() {
             </div>
             <div id="groups" role="tabpanel" aria-label={WORDS[tab]}>
               {query.data === undefined ? (
-                <LoadingRows rows={7} widths={[14, 320, 56, 32, 72]} />
+                query.error ? (
+                  <Empty>Not loaded.</Empty>
+                ) : (
+                  <LoadingRows rows={7} widths={[14, 320, 56, 32, 72]} heads={["", "Pattern", "14 days", "Count", "Last seen"]} rowHeight={53} />
+                )
               ) : groups.length === 0 ? (
                 <NoGroups tab={tab} filtered={filtered} onClear={() => view.change({ agent: null, kind: null, severity: null })} />
               ) : asTable ? (

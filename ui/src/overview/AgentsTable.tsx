@@ -120,7 +120,7 @@ function listHeads(days: number): readonly string[] {
 export function LoadingAgents() {
   return (
     <Card title="Agents">
-      <LoadingRows rows={5} widths={[72, 140, 40, 148, 60, 60, 120, 56]} heads={listHeads(1)} />
+      <LoadingRows rows={5} widths={[72, 140, 40, 148, 60, 60, 120, 56]} heads={listHeads(1)} rowHeight={53} />
     </Card>
   );
 }
