@@ -145,10 +145,10 @@ class TestRuns:
         """
         with closing(DriftMonitor("lead", db_path=database, mode="observe", alert_webhook="")) as monitor:
             parent = monitor.start_run(goal="plan")
-            monitor.record_event("llm_call", "model", run_id=parent, output_data={"text": "I delegate."})
+            monitor.record_event("llm_request", "model", run_id=parent, output_data={"text": "I delegate."})
             monitor.end_run(monitor.start_run(goal="first", parent_run_id=parent))
             monitor.record_event("tool_call", "delegate", run_id=parent, output_data={"text": "done"})
-            monitor.record_event("llm_call", "model", run_id=parent, output_data={"text": "Once more."})
+            monitor.record_event("llm_request", "model", run_id=parent, output_data={"text": "Once more."})
             monitor.end_run(monitor.start_run(goal="second", parent_run_id=parent))
         key = get(client, "/runs/find", run=parent)["key"]
         children = get(client, f"/runs/{key}")["children"]

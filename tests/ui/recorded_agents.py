@@ -31,7 +31,7 @@ def record_clean_run(monitor: DriftMonitor, number: int) -> str:
     """Record a short run that reads, edits and tests."""
     with monitor.run(goal=f"Fix the title of page {number}") as run:
         run.record(
-            "llm_call",
+            "llm_request",
             "model",
             output_data={"text": f"I open page {number}."},
             token_count=900 + number,
@@ -44,7 +44,7 @@ def record_clean_run(monitor: DriftMonitor, number: int) -> str:
             output_data={"text": f"page {number}"},
         )
         run.record(
-            "llm_call",
+            "llm_request",
             "model",
             output_data={"text": f"I change line {number}."},
             token_count=700,
@@ -72,7 +72,7 @@ def start_loop(monitor: DriftMonitor, *, repeats: int = 9, goal: str = LOOP_GOAL
     )
     for _ in range(repeats):
         monitor.record_event(
-            "llm_call",
+            "llm_request",
             "model",
             run_id=run,
             output_data={"text": "I replace the line."},

@@ -88,7 +88,7 @@ def test_a_theme_switch_recolours_the_small_charts(visit):
     assert [] == list_kept_colours(page)
 
 
-def test_an_empty_store_says_how_to_begin(visit, empty_server):
+def test_an_empty_store_says_how_to_begin(empty_server, visit):
     """
     Without any run the page names the file that it reads, and the lines that it shows record a run.
     """

@@ -54,7 +54,7 @@ def test_a_new_tab_is_signed_in_by_another(open_context, server):
     expect(second.get_by_role("heading", name="Runs")).to_be_visible()
 
 
-def test_signing_out_ends_the_session_in_every_tab(open_context, own_server, problems):
+def test_signing_out_ends_the_session_in_every_tab(own_server, open_context, problems):
     """
     After "Sign out" neither tab shows anything, and the cookie no longer opens anything.
     """
@@ -85,7 +85,7 @@ def opened(past, tmp_path):
     served.stop()
 
 
-def test_the_link_of_open_signs_in_once(open_context, opened, problems):
+def test_the_link_of_open_signs_in_once(opened, open_context, problems):
     """
     The code is taken out of the address; used again, it leads to the sign-in card with a sentence.
     """

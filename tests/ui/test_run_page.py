@@ -187,7 +187,7 @@ def budgeted(changing_server):
         run = monitor.start_run(goal="Write a report", budget=Budget(tokens=10_000, steps=100))
         for number in range(14):
             monitor.record_event(
-                "llm_call",
+                "llm_request",
                 "model",
                 run_id=run,
                 output_data={"text": f"Part {number} is about {number}."},
@@ -335,7 +335,7 @@ class TestSteps:
         """The card of child runs names the step that started each, and leads to it."""
         with closing(watch("lead of a child", changing_server.database)) as monitor:
             parent = changing_server.runs["parent"] = monitor.start_run(goal="Plan the work")
-            monitor.record_event("llm_call", "model", run_id=parent, output_data={"text": "I delegate."})
+            monitor.record_event("llm_request", "model", run_id=parent, output_data={"text": "I delegate."})
             monitor.end_run(monitor.start_run(goal="find usages of Locale", parent_run_id=parent))
             monitor.record_event("tool_call", "delegate", run_id=parent, output_data={"text": "done"})
             monitor.end_run(parent)
