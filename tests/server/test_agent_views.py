@@ -15,6 +15,7 @@ from steadyhelm.server.queries import overview
 from steadyhelm.server.queries.incidents import list_groups
 from steadyhelm.server.queries.overview import read_overview
 from steadyhelm.server.queries.runs import list_runs
+from steadyhelm.settings import Settings
 from steadyhelm.stores import open_store
 from steadyhelm.testing.store_records import a_summary, an_event, an_incident
 
@@ -86,7 +87,7 @@ def list_patterns(views, store, **query):
 
 def list_all(views, limit=50):
     with views.reading() as connection:
-        return list_runs(views, connection, {}, limit).runs
+        return list_runs(views, connection, {}, limit, Settings()).runs
 
 
 class TestOverview:

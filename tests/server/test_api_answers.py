@@ -106,6 +106,12 @@ class TestRuns:
         found = get(client, "/runs", **query)
         assert (count, count) == (len(found["runs"]), found["total"])
 
+    def test_the_list_has_the_levels_of_the_settings(self, client, loop):
+        """The list draws the same levels as the page of a run: those that are set, not the defaults."""
+        levels = {"remind": 0.3, "replan": 0.5, "rollback": 0.7, "stop": 0.9}
+        assert levels == get(client, "/runs")["levels"]
+        assert levels == get(client, f"/runs/{loop['key']}")["levels"]
+
     def test_a_row_says_what_happened(self, loop):
         """A row has the loop, the response with its outcome, the peak and the cost."""
         assert (["test"], False) == (loop["loop"]["tools"], loop["loop"]["declared"])

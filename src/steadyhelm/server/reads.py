@@ -86,7 +86,12 @@ def list_runs(call: Call) -> runs.RunList:
         return call.views.keep(
             asked,
             0.0,
-            lambda: (run_queries.list_runs(call.views, connection, call.query, _limit(call)), math.inf),
+            lambda: (
+                run_queries.list_runs(
+                    call.views, connection, call.query, _limit(call), call.context.settings
+                ),
+                math.inf,
+            ),
         )
 
 

@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: 036a86df0bdcf2db9c0d9cf88003b27da9d276d385512f524c898ab9642bcbe7
+// Generated from the server's schema by `npm run types`. Schema: 9d529e7986b0b8850e13e8d26740c6a09061f01b53fb0eb25dbca155ef236263
 
 /** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
 export interface Acknowledge {
@@ -839,12 +839,13 @@ export interface RunFigures {
 /**
  * A page of runs, newest first. Pass `next` as `after` for the next page; None: no more.
  *
- * `total` counts all runs that match, and stops at 10,000.
+ * `total` counts all runs that match, and stops at 10,000. `levels` are those of the settings now.
  */
 export interface RunList {
   readonly runs: readonly RunRow[];
   readonly next: string | null;
   readonly total: number;
+  readonly levels: Levels;
 }
 
 /** One incident of the group, with its run and its step range. */

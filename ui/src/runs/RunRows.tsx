@@ -1,7 +1,7 @@
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore } from "react";
 
-import type { RunRow } from "../api/types";
+import type { Levels, RunRow } from "../api/types";
 import { href, navigate, runPath } from "../app/router";
 import { Badge, ResponseBadge } from "../components/Badge";
 import { NotchedBar } from "../components/Bars";
@@ -15,11 +15,11 @@ const ROW_PX = 33;
 const NARROW_ROW_PX = 86;
 /** So many rows before the end the next page is asked for. */
 const AHEAD = 15;
-/** Scores from which responses are advised unless set otherwise: remind, replan, rollback, stop. */
-const LEVELS = [0.3, 0.5, 0.7, 0.9] as const;
 
 interface RunRowsProps {
   readonly rows: readonly RunRow[];
+  /** Scores from which responses are advised. */
+  readonly levels: Levels;
   readonly total: number;
   readonly stale: boolean;
   readonly hasMore: boolean;
@@ -28,7 +28,7 @@ interface RunRowsProps {
 }
 
 /** The rows that are in sight, however long the list is. */
-export function RunRows({ rows, total, stale, hasMore, loading, onEnd }: RunRowsProps) {
+export function RunRows({ rows, levels, total, stale, hasMore, loading, onEnd }: RunRowsProps) {
   const narrow = useNarrow();
   const list = useRef<HTMLDivElement>(null);
   const [offset, setOffset] = useState(0);
@@ -68,6 +68,7 @@ export function RunRows({ rows, total, stale, hasMore, loading, onEnd }: RunRows
             <Row
               key={item.key}
               run={run}
+              levels={levels}
               index={item.index}
               top={item.start - offset}
               selected={item.index === cursor.at}
@@ -94,12 +95,13 @@ function open(run: RunRow | undefined): void {
 
 interface RowProps {
   readonly run: RunRow;
+  readonly levels: Levels;
   readonly index: number;
   readonly top: number;
   readonly selected: boolean;
 }
 
-function Row({ run, index, top, selected }: RowProps) {
+function Row({ run, levels, index, top, selected }: RowProps) {
   const now = useNow();
   return (
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the link in the row has the keys
@@ -126,7 +128,7 @@ function Row({ run, index, top, selected }: RowProps) {
         </span>
       </span>
       <span role="cell" className="r-peak">
-        <Peak run={run} />
+        <Peak run={run} levels={levels} />
       </span>
       <span role="cell" className="r-loop">
         <Loop run={run} />
@@ -155,12 +157,12 @@ function Row({ run, index, top, selected }: RowProps) {
 }
 
 /** The highest drift score, with a notch at each level, and the worst incident. */
-function Peak({ run }: { readonly run: RunRow }) {
+function Peak({ run, levels }: { readonly run: RunRow; readonly levels: Levels }) {
   if (run.peak === null) return <span className="muted">not known</span>;
-  const high = run.peak >= LEVELS[0];
+  const high = run.peak >= levels.remind;
   return (
     <>
-      <NotchedBar share={run.peak} tone={high ? "spent-drift" : "spent"} notches={LEVELS} width={72} />
+      <NotchedBar share={run.peak} tone={high ? "spent-drift" : "spent"} notches={[levels.remind, levels.replan, levels.rollback, levels.stop]} width={72} />
       <strong className={high ? "drift-text" : undefined}>{formatScore(run.peak)}</strong>
       {run.top_severity && <Severity severity={run.top_severity} bare />}
     </>

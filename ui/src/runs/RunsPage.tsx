@@ -21,7 +21,7 @@ import { useRuns } from "./useRuns";
 
 export default function RunsPage() {
   const filters = useRunFilters();
-  const { query, rows, total, fresh, showFresh } = useRuns(filters);
+  const { query, rows, levels, total, fresh, showFresh } = useRuns(filters);
   const live = useLive();
   const stale = query.data !== undefined && query.error !== null;
   const loadMore = () => {
@@ -53,11 +53,12 @@ export default function RunsPage() {
             <LoadingRows rows={12} widths={[72, 280, 120, 110, 90, 90, 40, 60, 40, 60, 48]} heads={HEADS} />
           </Card>
         )
-      ) : rows.length === 0 ? (
+      ) : rows.length === 0 || levels === undefined ? (
         <NoRuns filtered={isFiltered(filters)} />
       ) : (
         <RunRows
           rows={rows}
+          levels={levels}
           total={total}
           stale={stale}
           hasMore={query.hasNextPage}

@@ -16,7 +16,7 @@ function run(key: number, more: Partial<RunRow> = {}): RunRow {
 }
 
 const list = (...rows: RunRow[]) => ({
-  pages: [{ runs: rows, next: null, total: rows.length } satisfies RunList],
+  pages: [{ runs: rows, next: null, total: rows.length, levels: { remind: 0.3, replan: 0.5, rollback: 0.7, stop: 0.9 } } satisfies RunList],
   pageParams: [""],
 });
 

@@ -64,5 +64,5 @@ export function useRuns(filters: RunFilters) {
     setFresh(new Set());
     void client.resetQueries({ queryKey, exact: true });
   };
-  return { query, rows, total: query.data?.pages[0]?.total ?? 0, fresh: waiting, showFresh };
+  return { query, rows, levels: query.data?.pages[0]?.levels, total: query.data?.pages[0]?.total ?? 0, fresh: waiting, showFresh };
 }

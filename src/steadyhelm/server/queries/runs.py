@@ -37,7 +37,9 @@ _LAST: Final = "\U0010ffff"
 _SIGNALS: Final = ("goal", "loop", "budget", "quality", "stuck")
 
 
-def list_runs(views: AgentViews, connection: Connection, query: Mapping[str, Any], limit: int) -> RunList:
+def list_runs(
+    views: AgentViews, connection: Connection, query: Mapping[str, Any], limit: int, settings: Settings
+) -> RunList:
     """Return a page of runs that match, newest first. Only runs of agents that changed are read again."""
     where, index = _select(query)
     page = Conditions()
@@ -52,7 +54,17 @@ def list_runs(views: AgentViews, connection: Connection, query: Mapping[str, Any
     shown = views.keep_runs(found[:limit], lambda runs: _read_by_keys(connection, runs))
     total = _count(connection, query, where, index)
     more = make_cursor(shown[-1]) if len(found) > limit else None
-    return RunList(runs=shown, next=more, total=total)
+    return RunList(runs=shown, next=more, total=total, levels=read_levels(settings))
+
+
+def read_levels(settings: Settings) -> Levels:
+    """Return the drift scores from which each response is advised."""
+    return Levels(
+        remind=settings.policy_remind_threshold,
+        replan=settings.policy_replan_threshold,
+        rollback=settings.policy_rollback_threshold,
+        stop=settings.policy_ask_threshold,
+    )
 
 
 def _read_by_keys(connection: Connection, runs: Sequence[int]) -> list[RunRow]:
@@ -228,12 +240,7 @@ def read_detail(store: SQLStore, settings: Settings, key: int, trace_url: str) -
         trace_url=trace_url.replace("{trace_id}", trace_id) if trace_url and trace_id else None,
         metadata=metadata,
         figures=figures,
-        levels=Levels(
-            remind=settings.policy_remind_threshold,
-            replan=settings.policy_replan_threshold,
-            rollback=settings.policy_rollback_threshold,
-            stop=settings.policy_ask_threshold,
-        ),
+        levels=read_levels(settings),
         tools=tools,
         incidents=[incident_id for (incident_id,) in incidents],
         children=children,

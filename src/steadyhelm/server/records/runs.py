@@ -8,15 +8,25 @@ StepKind = Literal["tool", "reply", "user", "state"]
 Meter = Literal["tokens", "cost", "steps", "time"]
 
 
+class Levels(Record, frozen=True, kw_only=True):
+    """The drift scores from which each response is advised."""
+
+    remind: float
+    replan: float
+    rollback: float
+    stop: float
+
+
 class RunList(Record, frozen=True, kw_only=True):
     """A page of runs, newest first. Pass `next` as `after` for the next page; None: no more.
 
-    `total` counts all runs that match, and stops at 10,000.
+    `total` counts all runs that match, and stops at 10,000. `levels` are those of the settings now.
     """
 
     runs: list[RunRow]
     next: str | None
     total: int
+    levels: Levels
 
 
 class ToolUse(Record, frozen=True, kw_only=True):
@@ -28,15 +38,6 @@ class ToolUse(Record, frozen=True, kw_only=True):
     tokens: int
     duration_ms: float
     declared: str
-
-
-class Levels(Record, frozen=True, kw_only=True):
-    """The drift scores from which each response is advised."""
-
-    remind: float
-    replan: float
-    rollback: float
-    stop: float
 
 
 class RunFigures(Record, frozen=True, kw_only=True):
