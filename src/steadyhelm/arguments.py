@@ -72,10 +72,10 @@ def _list_limits(budget: Budget | None) -> dict[str, Any]:
 
 
 def merge_detector_options(
-    given: dict[str, dict[str, Any]], **arguments: dict[str, Any]
+    given: dict[str, dict[str, Any]] | None, **arguments: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """Return the options by detector; an argument of its own wins over the same option in `detectors`."""
-    options = {name: dict(values) for name, values in read_tables("detectors", given).items()}
+    options = read_tables("detectors", {} if given is None else given)
     for name, values in arguments.items():
         if said := _drop_unset(values):
             options[name] = {**options.get(name, {}), **said}

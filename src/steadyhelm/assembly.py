@@ -158,16 +158,14 @@ class DriftMonitor(Monitor):
             "absolute_duration_limit_ms": absolute_duration_limit_ms,
         }
         options = merge_detector_options(
-            {} if detectors is None else detectors,
+            detectors,
             action_loop={"max_repeats": loop_max_repeats, "window": loop_window},
             goal_drift={"similarity_threshold": similarity_threshold, "goal": goal_description},
             resource_spike={**limits, "spike_multiplier": spike_multiplier},
         )
         loaded = load_settings(settings, named, budget, options, config)
-        own_judge = None if isinstance(judge, str) else judge
-        self._assemble(
-            agent_id, loaded, goal_description or "", read_sinks(sinks), make_detectors, own_judge, clock
-        )
+        goal, own_judge = goal_description or "", None if isinstance(judge, str) else judge
+        self._assemble(agent_id, loaded, goal, read_sinks(sinks), make_detectors, own_judge, clock)
 
     def _assemble(
         self,
