@@ -201,7 +201,7 @@ class RepetitionMemory(Struct):
             patience=REDONE_OF_LOOP,
             event_ids=(*before, step.event.event_id),
             sequence=(step.event.action_name,),
-            message=f"{count} looks in a row were all made before, with the same results",
+            message=f"the last {count} calls only repeat earlier ones, with the same results",
             most=_MAX_REDONE_SCORE,
         )
 
