@@ -349,3 +349,10 @@ def list_kept_colours(page: Page) -> list[int]:
         dark = page.evaluate(CHART_COLOURS)
     assert any(light)
     return [place for place, (one, other) in enumerate(zip(light, dark, strict=True)) if one and one == other]
+
+
+def list_grid(page: Page, lane: str) -> list[int]:
+    """Return the places of the vertical lines of a lane, in tenths of a pixel."""
+    return page.locator(f"[data-lane={lane}] .grid-line").evaluate_all(
+        "lines => lines.map((line) => Math.round(line.getBoundingClientRect().left * 10))"
+    )
