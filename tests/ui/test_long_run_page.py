@@ -87,6 +87,11 @@ def test_ten_thousand_steps_are_columns_under_an_overview(visit, long_server):
     assert page.get_by_test_id("overview").locator(".overview-ground").get_attribute("height") == "44"
     assert page.locator("main *").count() < 2_500
     assert page.locator(".steps-row.openable").count() < 60
+    steps = page.get_by_role("slider", name="Steps")
+    steps.hover()
+    expect(steps.locator(".tooltip")).to_have_text(
+        re.compile(f"^Steps [0-9,]+{DASH}[0-9,]+: [0-9]+ calls, 0 failed")
+    )
     key = re.search(r"/runs/(\d+)", page.url).group(1)
     page.goto(f"{long_server.url}/#/runs/{key}?zoom=6001-6040&step=6010")
     cells = page.locator("[data-lane=steps] [data-step]")

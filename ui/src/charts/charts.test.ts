@@ -11,6 +11,7 @@ import {
   findGaps,
   forecastPaths,
   heldAt,
+  holdFrom,
   interpolateBand,
   leftBand,
   sparklinePath,
@@ -83,6 +84,12 @@ test("a score holds until the next value and leaves a gap where it is not known"
   assert.deepEqual(findGaps(points, identity, 9), [[5, 7]]);
   assert.equal(heldAt(points, 4)?.value, 5);
   assert.equal(heldAt(points, 0), null);
+});
+
+test("what comes before the first value is not known", () => {
+  assert.deepEqual(findGaps(holdFrom([{ step: 3, value: 5 }], 1), identity, 9), [[1, 3]]);
+  assert.deepEqual(findGaps(holdFrom([], 4), identity, 9), [[4, 9]]);
+  assert.deepEqual(findGaps(holdFrom([{ step: 1, value: 0 }], 4), identity, 9), []);
 });
 
 test("contributions stand on each other and add up to the score", () => {

@@ -46,6 +46,11 @@ export function stepPath(points: readonly Held[], x: Scale, y: Scale, end: numbe
   return path;
 }
 
+/** Return held values from the first step on: what comes before the first of them is not known. */
+export function holdFrom(points: readonly Held[], first: number): readonly Held[] {
+  return points[0] && points[0].step <= first ? points : [{ step: first, value: null }, ...points];
+}
+
 /** Return the stretches of steps in which a value is not known, as pixel pairs. */
 export function findGaps(points: readonly Held[], x: Scale, end: number): [number, number][] {
   const gaps: [number, number][] = [];

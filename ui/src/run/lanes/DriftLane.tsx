@@ -9,6 +9,7 @@ import {
   bandPoints,
   findGaps,
   heldAt,
+  holdFrom,
   interpolateBand,
   knownBand,
   stackPaths,
@@ -71,9 +72,10 @@ export const DriftLane = memo(function DriftLane({ score, band, levels }: DriftL
   const points = useMemo(() => readScore(score), [score]);
   const normal = useMemo(() => bandPoints(band), [band]);
   const peak = useMemo(() => findPeak(points), [points]);
+  const lacking = points.every((point) => point.value === null) ? "not known" : "nothing above 0";
   const summary = peak
     ? `Drift score of ${formatCount(steps)} steps, highest ${formatScore(peak.value)} at step ${formatCount(peak.step)}, now ${formatScore(points[points.length - 1]?.value)}.`
-    : `Drift score of ${formatCount(steps)} steps: nothing above 0.`;
+    : `Drift score of ${formatCount(steps)} steps: ${lacking}.`;
   const drawing = useMemo(() => {
     const y = verticalScale(1, HEIGHT, PADDING);
     const end = Math.min(steps, axis.last) + 0.5;
@@ -81,7 +83,7 @@ export const DriftLane = memo(function DriftLane({ score, band, levels }: DriftL
       y,
       line: stepPath(points, axis.x, y, end),
       areas: stackPaths(points, PARTS.length, axis.x, y, end),
-      gaps: findGaps(points, axis.x, end),
+      gaps: findGaps(holdFrom(points, axis.first), axis.x, end),
       band: bandPaths(normal, axis, axis.x, y),
     };
   }, [points, normal, axis, steps]);
