@@ -16,7 +16,7 @@ from steadyhelm.redaction.values import holds_base64_pair
 
 _RULE: Final = "assigned secret"
 _MAY_FOLLOW: Final = re.compile(
-    r"[\"'`\\<>\])?!%&=:*|\uff1a]|\xef|\xe2"
+    r"[\"'`\\<>\])?!%&=:*|\uff1a]|\[\d{0,4}\]|\xef|\xe2"
     r"|[ \t]{1,40}(?:[=:\"'`\\|<>?*(.-]|\xe2|%3|(?:is|was|are|were|will|has|have|had|might|may"
     r"|should|must|we|I|you|they|d|set|changed|reset|updated|becomes|equals|for|of|to|on|in|at|as|As|ist|lautet|est|es|er|jest|je|or|di|de|do|da|dla|para|pour|string|String|PROGMEM)\b)"
     r"|[ \t]{1,6}\S{0,60}[^\sA-Za-z.,]"

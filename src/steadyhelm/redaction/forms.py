@@ -49,7 +49,8 @@ _VALUE_WORD: Final = (
     r"(?:(?:android:|string_?|[Pp]arameter)?[vV]alue|val|v|content|default(?:_?[vV]alue)?|data|text)"
 )
 _ASSIGN: Final = re.compile(
-    rf"(?:{QUOTE}|\))?[\])]{{0,2}}{QUOTE}?[?!]?{_MARKUP}?(?:[ ]#?\d{{1,2}}(?=[ ]?:))?{_BLANKS}{{0,40}}"
+    rf"(?:\[\d{{0,4}}\])?(?:{QUOTE}|\))?[\])]{{0,2}}{QUOTE}?[?!]?{_MARKUP}?"
+    rf"(?:[ ]#?\d{{1,2}}(?=[ ]?:))?{_BLANKS}{{0,40}}"
     r"(?::[ ]?(?:&(?:'static[ ])?)?[A-Za-z_][\w.\[\]|<>?]{0,40}[ ]?=(?!=)"
     r"|(?<=[ ])(?:string|String|PROGMEM|\[\]byte|As[ ][A-Za-z]{1,20})[ ]{1,4}=(?!=)"
     rf"|(?P<op>{OPERATOR})){_MARKUP}?(?P<gap>{_BLANKS}{{0,40}}|\+)(?:{_TAG})?"
@@ -62,8 +63,9 @@ _HEADER: Final = re.compile(
 )
 _LOOSE: Final = re.compile(
     rf"{QUOTE}?[\])]{{0,2}}{_MARKUP}?[ \t]{{0,40}}(?P<op>={{1,2}}>|-{{1,2}}>|<-|(?<=[ \t])-{{1,2}}(?=[ \t])"
-    r"|\u2192|\u21d2|\u2013|\u2014|\\{1,4}u(?:2192|21d2|2013|2014)|\|\||\?\?|<<<|\?|(?<=[ \t])\|(?=[ \t])"
-    r"|\.{3,40}|</(?:td|th|dt|arg)>\s{0,8}<(?:td|dd|arg)[^<>]{0,40}>|>|or\b)"
+    r"|\u2192|\u21d2|\u2013|\u2014|\\{1,4}u(?:2192|21d2|2013|2014)|\|\||\?\?|<<<|\?"
+    r"|(?<=[ \t])[|\u2502\u2503](?=[ \t])"
+    r"|\.{3,40}|</(?:td|th|dt|arg)>\s{0,8}<(?:td|dd|arg)[^<>]{0,40}>|>|or\b|with\b)"
     r"[ \t]{0,40}"
 )
 _ELEMENT: Final = re.compile(
@@ -130,6 +132,8 @@ _CODES: Final = frozenset({"passcode", "pin", "otp"})
 _SCHEMES: Final = frozenset(
     {"bearer", "basic", "digest", "token", "apikey", "key", "negotiate", "oauth", "hawk", "ntlm", "bot"}
 )
+_RESOURCE_BEFORE: Final = re.compile(r"\barn:[\w:-]{1,70}:\Z")
+"""The beginning of the name of a resource of AWS, such as a secret: its parts are joined by colons."""
 _CODE_CALL: Final = re.compile(r"[A-Za-z_$][\w.$]{0,100}\Z")
 _SECTION: Final = re.compile(r"(?:^|\n|\\n|\")\[[\w.: -]{1,60}\][ \t]{0,8}(?:\r|\n|\\)")
 
@@ -143,6 +147,8 @@ def _read_assigned(text: str, name: Name) -> Value | None:
     if not match or not value:
         return None
     if match["op"] is None and not value.quote:  # `password: str = get()`
+        return None
+    if _RESOURCE_BEFORE.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
         return None
     return value if _is_assigned_secret(text, name, match, value) else None
 
@@ -294,7 +300,7 @@ def _read_loose(text: str, name: Name) -> Value | None:
     """Read the value behind a sign that does not always assign: an arrow, a dash, a cell of a table, `||`."""
     match = _LOOSE.match(text, name.end)
     value = read_value(text, match.end()) if match else None
-    if not match or not value or (match["op"] in {"||", "??", "or"} and not value.quote):
+    if not match or not value or (match["op"] in {"||", "??", "or", "with"} and not value.quote):
         return None
     if match["op"] == "?" and "=" in text[value.start : value.end]:  # the path of an address, and its query
         return None
@@ -340,7 +346,8 @@ def _is_next_secret(text: str, name: Name, word: str) -> bool:
         return is_secret_value(word, name.text, name.strength)
     if name.strength is not Strength.STRONG or text[name.end : name.end + 1] not in {" ", "\t"}:
         return False
-    is_another_name = "=" in word or ":" in word or word.startswith("-")
+    is_column = text[name.end : name.end + 2] == "  "  # of a table without lines
+    is_another_name = word.startswith("-") or (not is_column and ("=" in word or ":" in word))
     is_resource = name.text.lower() in {"secret", "secrets", "token"}  # `kubectl get secret db-1`
     word = word.rstrip(".!?)")
     return not is_another_name and (looks_secret(word) or (not is_resource and looks_like_password(word)))

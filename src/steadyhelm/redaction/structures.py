@@ -112,7 +112,8 @@ class StructureRedactor:
         for kind in words_of("name fields") & fields.keys():
             name = value[fields[kind]]
             if isinstance(name, str) and self._names.judge(name):
-                for other in words_of("value fields") & fields.keys() - {kind}:
+                others = words_of("value fields") & fields.keys() - {kind}
+                for other in sorted(others, key=lambda it: not _is_cell_secret(value[fields[it]])):
                     if kind not in _DOUBTFUL_NAMES or _is_plain_secret(value[fields[other]], name):
                         return fields[other], name
         return None
@@ -186,7 +187,7 @@ def _is_cell_secret(item: Any) -> bool:
 
 def _is_plain_secret(item: Any, name: str) -> bool:
     """Return whether a value looks like a password where its name may be a question or a kind of input."""
-    return isinstance(item, str) and "tok" not in name.lower() and looks_like_password(item)
+    return isinstance(item, str) and "tok" not in name.lower() and looks_like_password(item.strip())
 
 
 def _is_pair_value(item: str, strength: Strength) -> bool:
