@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from steadyhelm.redaction.named_values import Name, is_secret_value
+from steadyhelm.redaction.names import Strength
 from steadyhelm.redaction.quoting import BREAK, QUOTE, Value, read_value
 from steadyhelm.redaction.values import is_ordinary, looks_like_password
 
@@ -22,11 +23,13 @@ _IS: Final = re.compile(
 _IS_FINNIC: Final = re.compile(r"[ \t]{1,3}on[ \t]{1,3}")
 _FINNIC_NAMES: Final = frozenset({"salasana", "tunnussana", "parool"})
 """Names in languages whose word for `is` is an ordinary word of others."""
-_WORDS_AND_COLON: Final = re.compile(
-    rf"(?![ ](?:manager|policy|hint|rule|hash|store|strength))(?:[ ][\w@.'-]{{1,40}}){{1,8}}"
-    rf":(?:[ ]|[ ]?(?:{BREAK}[ \t]{{0,8}}){{1,3}})"
-)
+_WORDS: Final = r"(?![ ](?:manager|policy|hint|rule|hash|store|strength))(?:[ ][\w@.'-]{1,40}){1,8}:"
+_WORDS_AND_COLON: Final = re.compile(_WORDS + "[ ]")
 """What is between the two in `A temporary password is generated for ann@host: hunter2`."""
+_WORDS_AND_BREAK: Final = re.compile(
+    rf"{_WORDS}[ ]?(?:{BREAK}[ \t]{{0,8}}){{1,3}}(?=[A-Za-z0-9]{{0,40}}[0-9])"
+)
+"""The same, with the value in a line of its own."""
 
 
 def read_sentence(text: str, name: Name) -> Value | None:
@@ -35,9 +38,10 @@ def read_sentence(text: str, name: Name) -> Value | None:
         return _read_said(text, name, match)
     if "pass" not in name.text.lower():
         return _read_said(text, name, _IS.match(text, name.end))
-    return _read_said(text, name, _IS.match(text, name.end)) or _read_said(
-        text, name, _WORDS_AND_COLON.match(text, name.end)
-    )
+    match = _WORDS_AND_COLON.match(text, name.end)
+    if not match and name.strength is Strength.STRONG:
+        match = _WORDS_AND_BREAK.match(text, name.end)
+    return _read_said(text, name, _IS.match(text, name.end)) or _read_said(text, name, match)
 
 
 def _read_said(text: str, name: Name, match: re.Match[str] | None) -> Value | None:
