@@ -34,7 +34,7 @@ demo: $(VENV)/.installed  ## watch a scripted agent start to loop, and Steadyhel
 	@$(BIN)/steadyhelm demo
 	@echo "Every response level, one after the other: $(BIN)/python examples/steered_agent.py"
 
-# TESTS="--leave-out build/dist/passed.json" runs what the tests in the archive did not: see `.ci/run`.
+# TESTS="--leave-out=build/dist/passed.json" runs what the tests in the archive did not: see `.ci/run`.
 TESTS ?=
 test: $(VENV)/.tested  ## run all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(TESTS)
@@ -153,7 +153,7 @@ test-dist: $(VENV)/.releasing  ## build both archives, and run the tests that sh
 	$(PYTHON) -m venv build/dist/.venv
 	build/dist/.venv/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	cd build/dist && .venv/bin/python -m pip install --quiet ../../dist/*.tar.gz --group test
-	cd build/dist && STEADYHELM_DATA=none .venv/bin/python -m pytest -q -n auto --dist loadgroup -m "not slow" --write-passed passed.json tests
+	cd build/dist && STEADYHELM_DATA=none .venv/bin/python -m pytest -q -n auto --dist loadgroup -m "not slow" --write-passed=passed.json tests
 
 check: $(VENV)/.checked $(VENV)/.tested  ## format, lint, types, imports
 	$(BIN)/ruff format --check .

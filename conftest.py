@@ -46,7 +46,10 @@ if find_spec("pyspark") is None:
 
 
 def pytest_addoption(parser):
-    """Let two runs of the suite share the tests: what passed in the first is left out of the second."""
+    """Let two runs of the suite share the tests: what passed in the first is left out of the second.
+
+    Give a file with `=`, as in `--leave-out=passed.json`: pytest takes a word of its own for a path of tests.
+    """
     parser.addoption("--write-passed", metavar="FILE", type=Path, help="write the tests that passed to FILE")
     parser.addoption("--leave-out", metavar="FILE", type=Path, help="leave out the tests that FILE names")
 
