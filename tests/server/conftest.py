@@ -1,13 +1,17 @@
 """A real server on loopback, over a store that the real monitor has written."""
 
 import shutil
+import time
 from urllib.parse import urlsplit
 
 import pytest
 from served_store import record_clean, record_loop, run_server
+from written_runs import NOON
 
 from postgres_server import REQUIRED
 from steadyhelm import Budget, DriftMonitor
+from steadyhelm.server.agent_views import AgentViews
+from steadyhelm.stores import open_store
 
 
 @pytest.fixture
@@ -61,6 +65,44 @@ def _copy(request, template):
     """Copy a database of the server: nothing may be connected to it."""
     name = urlsplit(template).path.strip("/")
     return request.getfixturevalue("postgres_server").new_database(copy_of=name)
+
+
+@pytest.fixture
+def empty_database(request, tmp_path):
+    """Where a store of the test's own is, with nothing in it."""
+    if not REQUIRED:
+        yield tmp_path / "runs.db"
+        return
+    with request.getfixturevalue("postgres_server").new_database() as url:
+        yield url
+
+
+@pytest.fixture
+def store(empty_database):
+    """That store."""
+    opened = open_store(empty_database)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def other(store, empty_database):
+    """Another process that writes to the same store."""
+    opened = open_store(empty_database)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def views(store):
+    """What is kept of its agents."""
+    return AgentViews(store)
+
+
+@pytest.fixture
+def noon(monkeypatch):
+    """The clock stands at noon, so that no test runs over midnight."""
+    monkeypatch.setattr(time, "time", lambda: NOON)
 
 
 @pytest.fixture

@@ -3,86 +3,23 @@
 import time
 
 import pytest
+from written_runs import DAY_S, NOON, write_run
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.events import RunInfo
-from steadyhelm.findings import Severity
-from steadyhelm.incidents import Mute
 from steadyhelm.people import ToolMark
 from steadyhelm.server import agent_views
 from steadyhelm.server.agent_views import AgentViews
-from steadyhelm.server.queries import overview
-from steadyhelm.server.queries.incidents import list_groups
 from steadyhelm.server.queries.overview import read_overview
 from steadyhelm.server.queries.runs import list_runs
 from steadyhelm.settings import Settings
 from steadyhelm.stores import open_store
-from steadyhelm.testing.store_records import a_summary, an_event, an_incident
+from steadyhelm.testing.store_records import a_summary, an_event
 
-DAY_S = 86_400
-NOON = (int(time.time() // DAY_S)) * DAY_S + DAY_S / 2
-
-
-@pytest.fixture(autouse=True)
-def noon(monkeypatch):
-    """The clock stands at noon, so that no test runs over midnight."""
-    monkeypatch.setattr(overview.time, "time", lambda: NOON)
-
-
-@pytest.fixture
-def store(tmp_path):
-    opened = open_store(tmp_path / "runs.db")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def other(store, tmp_path):
-    """Another process that writes to the same store."""
-    opened = open_store(tmp_path / "runs.db")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def views(store):
-    return AgentViews(store)
-
-
-def write_run(store, run_id, *, days_ago=0, agent_id="agent", incident=True, **fields):
-    """Write a run that began some days before noon, with an open incident, that spent a dollar."""
-    at = NOON - days_ago * DAY_S - 60
-    event = an_event(
-        0,
-        agent_id=agent_id,
-        run_id=run_id,
-        event_id=f"{run_id}.0",
-        timestamp=at,
-        token_count=100,
-        cost_usd=1.0,
-    )
-    records = [RunInfo(agent_id=agent_id, run_id=run_id, started_at=at), event]
-    if incident:
-        records.append(
-            an_incident(
-                f"i-{run_id}",
-                agent_id=agent_id,
-                run_id=run_id,
-                opened_at=at,
-                last_at=at,
-                state="open",
-                **{"severity": Severity.HIGH, "subject": "search", **fields},
-            )
-        )
-    store.write(records)
+pytestmark = pytest.mark.usefixtures("noon")
 
 
 def show(views, store, days=1):
     return read_overview(views, store, days, None)
-
-
-def list_patterns(views, store, **query):
-    return [group.pattern for group in list_groups(views, store, query, 50).groups]
 
 
 def list_all(views, limit=50):
@@ -148,7 +85,7 @@ class TestOverview:
         write_run(store, "a", incident=False)
         seen = []
         for days in (0, 7, 8):
-            monkeypatch.setattr(overview.time, "time", lambda days=days: NOON + days * DAY_S)
+            monkeypatch.setattr(time, "time", lambda days=days: NOON + days * DAY_S)
             agent = show(views, store).agents[0]
             seen.append((agent.state, agent.reason if agent.state == "silent" else "", agent.runs.value))
 
@@ -261,64 +198,3 @@ class TestRuns:
         list_all(views, limit=2)
 
         assert [f"run-{number}" for number in range(4)] == [it.run_id for it in list_all(views)]
-
-
-class TestInbox:
-    def test_groups_move_between_tabs(self, views, store, other):
-        """
-        What another process acknowledges, mutes or closes leaves its tab in the next answer.
-        """
-        write_run(store, "a", subject="search")
-        write_run(store, "b", subject="fetch", detector="retry_loop")
-        assert ["fetch", "search"] == sorted(list_patterns(views, store))
-        other.acknowledge("i-a", at=NOON)
-        other.mute(Mute(agent_id="agent", detector="retry_loop", until=NOON + 3600, set_at=NOON))
-
-        assert [] == list_patterns(views, store)
-        assert ["search"] == list_patterns(views, store, tab="acknowledged")
-        assert ["fetch"] == list_patterns(views, store, tab="muted")
-
-    def test_a_mute_ends_by_itself(self, views, store, monkeypatch):
-        """
-        Nothing is written, and the group is open again when the mute is over.
-        """
-        write_run(store, "a")
-        store.mute(Mute(agent_id="agent", detector="action_loop", until=NOON + 3600, set_at=NOON))
-        assert [] == list_patterns(views, store)
-        monkeypatch.setattr(overview.time, "time", lambda: NOON + 3601)
-
-        assert ["search"] == list_patterns(views, store)
-
-    def test_pages_lose_no_group_and_repeat_none(self, views, store):
-        """
-        Behind a page come the groups that are older, also when one of the page has moved up meanwhile.
-        """
-        for number in range(7):
-            write_run(
-                store, f"run {number}", days_ago=number, subject=f"tool {number}", agent_id=f"a{number % 3}"
-            )
-        seen, after = [], None
-        while True:
-            page = list_groups(views, store, {"after": after}, 3)
-            seen += [group.pattern for group in page.groups]
-            if page.next is None:
-                break
-            after = page.next
-            write_run(store, f"again {len(seen)}", subject="tool 0", agent_id="a0")
-
-        assert [f"tool {number}" for number in range(7)] == seen
-        assert 7 == page.totals["open"]
-
-    def test_filters_leave_out_the_rest(self, views, store):
-        """
-        Agents, kinds and severities narrow the groups and their counts.
-        """
-        write_run(store, "a", agent_id="one", subject="x")
-        write_run(store, "b", agent_id="two", subject="y", severity=Severity.CRITICAL, kind="goal")
-        assert (
-            ["y"]
-            == list_patterns(views, store, severity="CRITICAL")
-            == list_patterns(views, store, kind=["goal"])
-        )
-        assert ["x"] == list_patterns(views, store, agent=[1])
-        assert 1 == list_groups(views, store, {"agent": [1]}, 50).totals["open"]

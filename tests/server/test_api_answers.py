@@ -328,10 +328,12 @@ class TestIncidents:
 
     def test_groups(self, client, incident):
         """Incidents of one agent, kind and pattern are one group."""
-        (group,) = get(client, "/incidents", tab="closed", kind="loop")["groups"]
-        assert (incident, "test", 1) == (group["newest"], group["pattern"], group["count"])
+        (group,) = get(client, "/incidents", kind="loop")["groups"]
+        assert (incident, "test", 1, 0) == tuple(
+            group[it] for it in ("newest", "pattern", "count", "ongoing")
+        )
         assert 1 == sum(group["days"])
-        assert [] == get(client, "/incidents")["groups"]
+        assert [] == get(client, "/incidents", tab="closed")["groups"]
         detail = get(client, f"/incidents/{incident}/group")
         assert detail["newest"]["row"]["first_step"] == group["first_step"] == detail["group"]["first_step"]
         assert [incident] == [it["incident"]["incident_id"] for it in detail["runs"]]

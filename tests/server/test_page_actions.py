@@ -35,8 +35,8 @@ def act(client, incident):
 
 
 @pytest.fixture
-def two_open(database, store):
-    """The id of one of two open incidents of the same pattern."""
+def alike(database, store):
+    """The id of one of three incidents of the same pattern, of which two go on."""
     monitor = DriftMonitor("worker", db_path=database, mode="observe", alert_webhook="")
     for run_id in [monitor.start_run(goal=f"goal {number}") for number in range(2)]:
         for _ in range(8):
@@ -65,7 +65,7 @@ class TestIncidents:
 
     def test_each_tab_has_its_incidents(self, act, client, database):
         """
-        An open incident is in one tab at a time: what is marked as a false alarm is done with.
+        An incident is in one tab at a time: what is marked as a false alarm is done with.
 
             open --acknowledge--> acknowledged --mute--> muted --false alarm--> closed
         """
@@ -95,7 +95,8 @@ class TestIncidents:
             ("mute", "muted", 1),
             ("false-alarm", "closed", 1),
         ] == places
-        assert 0 == client.get(f"{PREFIX}/overview").json()["open_incidents"]
+        found = client.get(f"{PREFIX}/overview").json()
+        assert [[]] == [it["open_incidents"] for it in found["agents"] if it["name"] == "poller"]
 
     @pytest.mark.parametrize(("until", "field"), [("1h", None), ("worse", "up_to"), ("version", "version")])
     def test_mute_always_ends(self, act, store, incident, until, field):
@@ -154,17 +155,57 @@ class TestIncidents:
         card = client.get(f"{PREFIX}/incidents/{incident.incident_id}").json()
         assert ["<script>alert(1)</script>"] == [it["text"] for it in card["comments"]]
 
-    def test_a_whole_group_at_once(self, act, two_open, store):
-        """Open incidents of the same pattern are acknowledged together."""
-        act("acknowledge", path=f"/incidents/{two_open}/acknowledge", whole_group=True)
-        assert all(it.acknowledged_at for it in store.list_incidents(state="open") if it.kind == "loop")
+    @pytest.mark.parametrize(
+        ("action", "body", "undo", "tab"),
+        [
+            ("acknowledge", {}, ("acknowledge", {"undo": True, "whole_group": True}), "acknowledged"),
+            ("mute", {"until": "1h"}, ("mute", {"undo": True, "whole_group": True}), "muted"),
+            ("right", {}, ("undo", {}), "closed"),
+            ("false-alarm", {"reason": "new_task"}, ("undo", {}), "closed"),
+        ],
+    )
+    def test_a_whole_group_leaves_its_tab_and_comes_back(self, act, client, alike, action, body, undo, tab):
+        """Every incident of the group leaves the open ones, also those that ended; undo brings all back."""
 
-    def test_undo_takes_back_every_mark_of_a_group(self, act, two_open, store):
+        def count():
+            asked = {it: {"tab": it, "kind": "loop"} for it in ("open", tab)}
+            found = {it: client.get(f"{PREFIX}/incidents", params=asked[it]).json()["groups"] for it in asked}
+            return {it: [group["count"] for group in groups] for it, groups in found.items()}
+
+        assert {"open": [3], tab: []} == count()
+        act("", path=f"/incidents/{alike}/{action}", whole_group=True, **body)
+        assert {"open": [], tab: [3]} == count()
+        act("", path=f"/incidents/{alike}/{undo[0]}", **undo[1])
+        assert {"open": [3], tab: []} == count()
+
+    def test_undo_leaves_what_was_acknowledged_before(self, act, alike, incident, store):
+        """Undoing the acknowledgement of a group takes back what that request did, and nothing else."""
+        act("acknowledge")
+        assert (
+            "Acknowledged: 2 incidents."
+            == (act("", path=f"/incidents/{alike}/acknowledge", whole_group=True)["message"])
+        )
+        act("", path=f"/incidents/{alike}/acknowledge", whole_group=True, undo=True)
+        acknowledged = [it.incident_id for it in store.list_incidents() if it.acknowledged_at is not None]
+        assert [incident.incident_id] == acknowledged
+
+    def test_a_group_shows_the_newest_of_the_tab_asked_for(self, act, client, alike, incident):
+        """When the newer ones are dealt with, the card of the group is about the one that is left."""
+        before = client.get(f"{PREFIX}/incidents/{incident.incident_id}/group").json()
+        act("acknowledge", path=f"/incidents/{alike}/acknowledge", whole_group=True)
+        act("acknowledge", undo=True)
+        after = client.get(f"{PREFIX}/incidents/{incident.incident_id}/group").json()
+        assert before["newest"]["row"]["incident_id"] != incident.incident_id
+        assert (incident.incident_id, "open", False) == tuple(
+            after["newest"]["row"][it] for it in ("incident_id", "tab", "ongoing")
+        )
+
+    def test_undo_takes_back_every_mark_of_a_group(self, act, alike, store):
         """What one request marked, one undo takes back: every mark, and every threshold."""
-        act("", path=f"/incidents/{two_open}/false-alarm", reason="level", whole_group=True)
+        act("", path=f"/incidents/{alike}/false-alarm", reason="level", whole_group=True)
         marked = [it.incident_id for it in store.list_incidents() if it.review == "false_alarm"]
-        assert len(marked) >= 2
-        assert "Took the mark back: 2 incidents." in act("", path=f"/incidents/{marked[-1]}/undo")["message"]
+        assert 3 == len(marked)
+        assert "Took the mark back: 3 incidents." in act("", path=f"/incidents/{marked[-1]}/undo")["message"]
         assert {""} == {it.review for it in store.list_incidents()}
         assert [] == store.list_thresholds()
 

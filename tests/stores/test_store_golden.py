@@ -34,7 +34,7 @@ from steadyhelm.testing.store_records import (
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-SCHEMAS = ("0001", "0002", "0003", "0004", "0005", "0006")
+SCHEMAS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 
 
 def fill(store):

@@ -1,8 +1,13 @@
 """What people and detectors ask for often is answered along an index, however much is stored."""
 
+import time
+
 import pytest
 
 from steadyhelm.findings import Severity
+from steadyhelm.server.agent_views import AgentViews
+from steadyhelm.server.queries.incidents import list_groups
+from steadyhelm.server.queries.overview import read_overview
 from steadyhelm.store import Store
 from steadyhelm.testing.store_records import AT, a_delivery, a_finding, a_summary, an_event, an_incident
 
@@ -36,8 +41,11 @@ ASKED = {
     "due deliveries": lambda store: store.claim_deliveries(now=1.0, lease_s=1.0),
     "the last alert": lambda store: store.get_last_alert("agent", "action_loop"),
     "open alerts per agent": lambda store: store.list_agents(),
+    "the inbox": lambda store: list_groups(AgentViews(store), {}, 50),
+    "what people dealt with": lambda store: list_groups(AgentViews(store), {"tab": "closed"}, 50),
+    "the overview": lambda store: read_overview(AgentViews(store), store, 1, None),
 }
-SMALL = ("SCAN agents",)
+SMALL = ("SCAN agents", "SCAN mutes", "SCAN losses", "SCAN sqlite_sequence", "SCAN CONSTANT ROW")
 """Tables that hold a handful of rows, and are read whole."""
 
 
@@ -89,6 +97,19 @@ class TestPlans:
         A list comes out of its index in order, so that only what is shown is read.
         """
         assert [] == [step for step in plans(filled, ASKED[what]) if step.startswith("USE TEMP B-TREE")]
+
+    @pytest.mark.parametrize("what", ["the inbox", "the overview"])
+    def test_the_inbox_is_bounded_in_time(self, filled, what):
+        """
+        However many incidents an agent has had: those that ended are found by when they were last seen.
+        """
+        filled.write([an_incident("ended", state="closed", last_at=time.time())])
+        steps = plans(filled, ASKED[what])
+        ended = [step for step in steps if "incidents_unreviewed" in step or "incidents_by_pattern" in step]
+
+        assert ended
+        assert [] == [step for step in ended if "last_at>?" not in step]
+        assert any("COVERING INDEX incidents_unreviewed" in step for step in ended)
 
     def test_events_have_no_other_index(self, filled):
         """

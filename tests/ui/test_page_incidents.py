@@ -1,11 +1,14 @@
 """The inbox: what people do with incidents, and that it can be undone."""
 
 import re
+import time
 from contextlib import closing
 
 import pytest
 from playwright.sync_api import expect
 from recorded_agents import start_poll, watch
+
+from steadyhelm.stores import open_store
 
 
 @pytest.fixture
@@ -106,6 +109,54 @@ def test_acknowledge_with_a_key_and_undo_with_a_key(inbox, poller):
     inbox.get_by_role("tab", name="Open").click()
 
     expect(find_group(inbox, poller)).to_have_count(1)
+
+
+def test_what_ended_stays_open_until_somebody_deals_with_it(visit, changing_server, poller):
+    """
+    Two runs are over: their group is open and says that it ended, and both leave and come back together.
+    """
+    with closing(watch(poller, changing_server.database)) as monitor:
+        for _ in range(2):
+            monitor.end_run(start_poll(monitor))
+    page = visit("/incidents", changing_server)
+    expect(find_group(page, poller)).to_contain_text("Ended")
+    expect(find_group(page, poller).locator(".g-count")).to_have_text(re.compile("^2"))
+    expect(find_group(page, poller).locator(".glyph-ended svg")).to_be_visible()
+    find_group(page, poller).get_by_role("button").click()
+    expect(page.get_by_role("region", name="The chosen group")).to_contain_text("Ended")
+    page.keyboard.press("r")
+    expect(page.locator(".message")).to_contain_text("Marked as right: 2 incidents.")
+    expect(find_group(page, poller)).to_have_count(0)
+    page.get_by_role("tab", name="Closed").click()
+    expect(find_group(page, poller, "Closed")).to_have_count(1)
+    page.keyboard.press("z")
+    page.get_by_role("tab", name="Open").click()
+
+    expect(find_group(page, poller).locator(".g-count")).to_have_text(re.compile("^2"))
+
+
+def test_what_goes_on_is_drifting(inbox, poller):
+    """
+    While the run goes on, the group is drifting: in a word, and in another shape than what ended.
+    """
+    expect(find_group(inbox, poller)).to_contain_text("Drifting")
+    expect(find_group(inbox, poller).locator(".glyph-drifting svg")).to_be_visible()
+    expect(find_group(inbox, poller).locator(".glyph-ended")).to_have_count(0)
+
+
+def test_an_empty_tab_says_what_would_be_there(visit, own_server):
+    """
+    Where nobody has anything to do, the tab says what it holds and for how long.
+    """
+    with closing(open_store(own_server.database)) as store:
+        for incident in store.list_incidents():
+            store.acknowledge(incident.incident_id, at=time.time())
+    page = visit("/incidents", own_server)
+
+    expect(page.get_by_role("tabpanel")).to_contain_text(
+        "Nothing is open. Incidents that nobody has dealt with"
+    )
+    expect(page.get_by_role("tabpanel")).to_contain_text("14 days")
 
 
 def test_a_mute_always_ends(inbox, poller):

@@ -18,6 +18,7 @@ def test_the_overview_shows_what_was_recorded(visit):
         expect(agents.get_by_role("row").filter(has_text=name)).to_be_visible()
     expect(agents.get_by_role("row").filter(has_text=POLLER)).to_contain_text("Drifting")
     expect(page.get_by_role("heading", name="Needs you")).to_be_visible()
+    expect(page.locator(".need").filter(has_text=FIXER)).to_contain_text("Ended")
     expect(page.locator(".need").first).to_contain_text(
         "steps" if page.locator(".glyph-waiting").count() == 0 else POLLER
     )

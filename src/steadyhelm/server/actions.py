@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import structs
 
 from steadyhelm.errors import NotFoundError
+from steadyhelm.findings import Severity
 from steadyhelm.incidents import Incident, Mute
 from steadyhelm.people import ToolMark
 from steadyhelm.policy.alerting import build_threshold
@@ -24,43 +25,70 @@ _MOST_OF_GROUP: Final = 1000
 def acknowledge(call: Call) -> common.Done:
     """Mark an incident as seen, or take that back."""
     request: incidents.Acknowledge = call.body
-    chosen = _choose(call, whole_group=request.whole_group)
-    at = None if request.undo else time.time()
+    if request.undo:
+        return _take_back_acknowledgement(call, whole_group=request.whole_group)
+    first, *others = _choose(call, whole_group=request.whole_group)
+    # One that was acknowledged before stays as it is, also when this is undone.
+    chosen = [first.incident_id, *(it.incident_id for it in others if it.acknowledged_at is None)]
+    at = time.time()
     with call.store.transaction():
-        for incident in chosen:
-            call.store.acknowledge(incident.incident_id, at=at, by="" if request.undo else call.by)
-        call.note(
-            "take back acknowledgement" if request.undo else "acknowledge",
-            _name([it.incident_id for it in chosen]),
-        )
-    done = "Not acknowledged any more" if request.undo else "Acknowledged"
-    return common.Done(message=f"{done}: {_count(chosen)}.")
+        for incident_id in chosen:
+            call.store.acknowledge(incident_id, at=at, by=call.by)
+        call.note("acknowledge", _name(chosen))
+    return common.Done(message=f"Acknowledged: {_count(chosen)}.")
+
+
+def _take_back_acknowledgement(call: Call, *, whole_group: bool) -> common.Done:
+    incident = call.store.find_incident(call.path["incident"])
+    chosen = [incident.incident_id]
+    if whole_group:
+        _, chosen = _list_changed_with(call, incident, "acknowledged_at")
+    with call.store.transaction():
+        for incident_id in chosen:
+            call.store.acknowledge(incident_id, at=None)
+        call.note("take back acknowledgement", _name(chosen))
+    return common.Done(message=f"Not acknowledged any more: {_count(chosen)}.")
 
 
 def mute(call: Call) -> common.Done:
     """Send no alerts of an incident's agent and detector for a while, or send them again."""
     request: incidents.MuteRequest = call.body
-    incident = call.store.find_incident(call.path["incident"])
-    what = f"{incident.detector} of {incident.agent_id}"
     if request.undo:
-        with call.store.transaction():
-            was_muted = call.store.unmute(incident.agent_id, incident.detector)
-            call.note("unmute", what)
-        return common.Done(message="Alerts are sent again." if was_muted else "It was not muted.")
-    now = time.time()
+        return _unmute(call, whole_group=request.whole_group)
+    chosen = _choose(call, whole_group=request.whole_group)
+    incident, now = chosen[0], time.time()
     run = call.store.find_run(incident.run_id, agent_id=incident.agent_id)
-    muted = Mute(
-        agent_id=incident.agent_id,
-        detector=incident.detector,
-        until=now + _MUTES_S.get(request.until, _LONGEST_MUTE_S),
-        set_at=now,
-        up_to=incident.severity if request.until == "worse" else None,
-        version=run.version if request.until == "version" else None,
-    )
+    worst: dict[str, Severity] = {}
+    for it in chosen:
+        worst[it.detector] = max(it.severity, worst.get(it.detector, it.severity), key=lambda at: at.rank)
+    what = f"{', '.join(worst)} of {incident.agent_id}"
     with call.store.transaction():
-        call.store.mute(muted)
+        for detector, severity in worst.items():
+            muted = Mute(
+                agent_id=incident.agent_id,
+                detector=detector,
+                until=now + _MUTES_S.get(request.until, _LONGEST_MUTE_S),
+                set_at=now,
+                up_to=severity if request.until == "worse" else None,
+                version=run.version if request.until == "version" else None,
+            )
+            call.store.mute(muted)
         call.note("mute", what, request.until)
     return common.Done(message=f"No alerts of {what} for now.")
+
+
+def _unmute(call: Call, *, whole_group: bool) -> common.Done:
+    """Send alerts of an incident's detector again; of a group, those of every detector muted with it."""
+    incident = call.store.find_incident(call.path["incident"])
+    set_at = {
+        it.detector: it.set_at for it in call.store.list_mutes(at=0.0) if it.agent_id == incident.agent_id
+    }
+    mine = set_at.get(incident.detector)
+    detectors = [it for it, at in set_at.items() if at == mine] if whole_group else [incident.detector]
+    with call.store.transaction():
+        was_muted = [call.store.unmute(incident.agent_id, detector) for detector in detectors]
+        call.note("unmute", f"{', '.join(detectors)} of {incident.agent_id}")
+    return common.Done(message="Alerts are sent again." if any(was_muted) else "It was not muted.")
 
 
 def mark_false_alarm(call: Call) -> common.Done:
@@ -91,18 +119,20 @@ def mark_false_alarm(call: Call) -> common.Done:
 def mark_right(call: Call) -> common.Done:
     """Mark an incident as right. A threshold that it had raised goes back."""
     request: incidents.Right = call.body
-    incident = call.store.find_incident(call.path["incident"])
+    chosen = [it.incident_id for it in _choose(call, whole_group=request.whole_group)]
+    now = time.time()
     with call.store.transaction():
-        call.store.drop_threshold(incident.incident_id)
-        call.store.review(incident.incident_id, "confirmed", at=time.time(), by=call.by)
-        call.note("right", incident.incident_id, request.note)
-    return common.Done(message="Marked as right.")
+        for incident_id in chosen:
+            call.store.drop_threshold(incident_id)
+            call.store.review(incident_id, "confirmed", at=now, by=call.by)
+        call.note("right", _name(chosen), request.note)
+    return common.Done(message=f"Marked as right: {_count(chosen)}.")
 
 
 def undo_mark(call: Call) -> common.Done:
     """Take back the mark on an incident and on those marked with it, and what the marks changed."""
     incident = call.store.find_incident(call.path["incident"])
-    reviewed, marked = _list_marked_with(call, incident)
+    reviewed, marked = _list_changed_with(call, incident, "reviewed_at")
     with call.store.transaction():
         moved_back = sum(call.store.drop_threshold(it) for it in marked) > 0
         for mark in call.store.list_tool_marks(incident.agent_id):
@@ -191,7 +221,7 @@ def _choose(call: Call, *, whole_group: bool) -> list[Incident]:
     incident = call.store.find_incident(call.path["incident"])
     if not whole_group:
         return [incident]
-    others = [it for it in list_like(call.store, incident, _MOST_OF_GROUP) if it.state == "open"]
+    others = list_like(call.store, incident, _MOST_OF_GROUP, in_inbox_at=time.time())
     return [incident, *(it for it in others if it.incident_id != incident.incident_id)]
 
 
@@ -204,13 +234,15 @@ def _count(chosen: Sequence[object]) -> str:
     return "1 incident" if len(chosen) == 1 else f"{len(chosen):,} incidents"
 
 
-def _list_marked_with(call: Call, incident: Incident) -> tuple[float | None, list[str]]:
+def _list_changed_with(
+    call: Call, incident: Incident, column: Literal["acknowledged_at", "reviewed_at"]
+) -> tuple[float | None, list[str]]:
     """Return when an incident was marked, and the ids of all that were marked by the same request."""
     with call.store.reading() as connection:
         rows = connection.execute(
-            "SELECT o.incident_id, o.reviewed_at FROM incidents i JOIN incidents o"
+            f"SELECT o.incident_id, o.{column} FROM incidents i JOIN incidents o"  # noqa: S608 - our own
             " ON o.agent = i.agent AND o.kind = i.kind AND o.pattern = i.pattern"
-            " AND o.reviewed_at = i.reviewed_at WHERE i.incident_id = ?",
+            f" AND o.{column} = i.{column} WHERE i.incident_id = ?",
             (incident.incident_id,),
         ).fetchall()
     others = [found for found, _ in rows if found != incident.incident_id]

@@ -4,25 +4,22 @@ Every write is numbered in `changes` with its agent, in the same transaction. So
 that changed since it was asked for last, however many runs and incidents there are.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.server.queries.rows import IS_OPEN
+from steadyhelm.incidents import Mute
 from steadyhelm.server.records.common import RunRow
 from steadyhelm.stores.changes import read_bounds, read_changes
 from steadyhelm.stores.database import Connection
+from steadyhelm.stores.incidents import read_mutes
 from steadyhelm.stores.sql_store import SQLStore
 
 _CHANGES_READ: Final = 5000
 _MOST_KEPT: Final = 200
 _MOST_RUNS_KEPT: Final = 1000
 _FOR_EVER: Final = float("inf")
-_OPEN: Final = f"""
-    SELECT severity, count(*) FROM incidents i INDEXED BY incidents_open_groups
-    WHERE {IS_OPEN} AND i.agent = ? GROUP BY severity"""  # noqa: S608 - our own text
 
 Kept = TypeVar("Kept")
 
@@ -102,22 +99,22 @@ class AgentViews:
         """Return what is kept however much is written, for what may be older; else read it."""
         return self._over_changes.keep(key, now, read)
 
-    def read_open(self, connection: Connection, agent: int) -> dict[int, int]:
-        """Return how many incidents of an agent people still have to look at, by severity."""
-        return self.get(agent).keep(
-            "open", 0.0, lambda: (dict(connection.execute(_OPEN, (agent,)).fetchall()), _FOR_EVER)
-        )
+    def read_names(self, connection: Connection) -> dict[int, str]:
+        """Return the names of all agents, by row id."""
+        query = "SELECT id, agent_id FROM agents"
+        return self.keep("names", 0.0, lambda: (dict(connection.execute(query).fetchall()), _FOR_EVER))
 
-    def count_open(self, connection: Connection) -> dict[int, int]:
-        """Return how many incidents of all agents people still have to look at, by severity."""
-        return self.keep("open", 0.0, lambda: (self._sum_open(connection), _FOR_EVER))
+    def read_mutes(self, connection: Connection, now: float) -> dict[str, tuple[Mute, ...]]:
+        """Return the mutes in force, by the name of the agent."""
 
-    def _sum_open(self, connection: Connection) -> dict[int, int]:
-        opened: Counter[int] = Counter()
-        for (agent,) in connection.execute("SELECT id FROM agents").fetchall():
-            for severity, count in self.read_open(connection, agent).items():
-                opened[severity] += count
-        return opened
+        def read() -> tuple[dict[str, tuple[Mute, ...]], float]:
+            mutes: dict[str, tuple[Mute, ...]] = {}
+            found = read_mutes(connection, at=now)
+            for mute in found:
+                mutes[mute.agent_id] = (*mutes.get(mute.agent_id, ()), mute)
+            return mutes, min((it.until for it in found), default=_FOR_EVER)
+
+        return self.keep("mutes", now, read)
 
     def _forget_changed(self, connection: Connection) -> None:
         # The number comes first: what is written while an agent is read is read again next time.

@@ -4,6 +4,7 @@ import time
 from typing import Final
 
 from steadyhelm.server.context import ServerContext
+from steadyhelm.server.queries.inbox import count_open
 
 _TYPES: Final = "# HELP {name} {about}\n# TYPE {name} {kind}\n"
 
@@ -12,8 +13,9 @@ def write_metrics(context: ServerContext) -> str:
     """Return the metrics as text."""
     store = context.store
     info = store.describe()
+    now = time.time()
     with context.views.reading() as connection:
-        opened = context.views.count_open(connection)
+        opened = count_open(context.views, connection, now)
         (running,) = connection.execute(
             "SELECT count(*) FROM runs INDEXED BY runs_not_ended WHERE state != 'ended' AND state = 'running'"
         ).fetchone()
@@ -28,14 +30,14 @@ def write_metrics(context: ServerContext) -> str:
         _write_by(
             "steadyhelm_open_incidents",
             "gauge",
-            "open incidents by severity",
+            "incidents that nobody has dealt with, by severity",
             "severity",
             {names[rank]: count for rank, count in opened.items()},
         ),
         _write_by("steadyhelm_lost_total", "counter", "lost records by reason", "reason", store.get_losses()),
     ]
     if last_at is not None:
-        age = max(0.0, time.time() - last_at)
+        age = max(0.0, now - last_at)
         lines.append(_write("steadyhelm_last_step_age_seconds", "gauge", "since the newest step", age))
     return "".join(lines)
 

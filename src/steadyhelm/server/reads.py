@@ -180,7 +180,7 @@ def write_run_file(call: Call) -> tuple[str, Iterator[bytes]]:
 
 def list_groups(call: Call) -> incidents.GroupList:
     """Return a page of the inbox."""
-    return incident_queries.list_groups(call.views, call.store, call.query, _limit(call))
+    return incident_queries.list_groups(call.views, call.query, _limit(call))
 
 
 def get_precision(call: Call) -> incidents.PrecisionList:

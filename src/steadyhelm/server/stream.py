@@ -14,6 +14,7 @@ from steadyhelm.errors import StoreError
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.logs import logger
 from steadyhelm.server.agent_views import AgentViews
+from steadyhelm.server.queries.inbox import count_open
 from steadyhelm.server.queries.rows import RUNS, read_runs
 from steadyhelm.server.records.common import RunRow
 from steadyhelm.server.records.settings import Change, Reset
@@ -179,7 +180,7 @@ class Streams:
 
     def _count_open(self, connection: Connection) -> int:
         with self._views.using(connection):
-            return sum(self._views.count_open(connection).values())
+            return count_open(self._views, connection, time.time()).total()
 
 
 def _list_agents(changes: list[StoredChange], what: str, others: Collection[int] = ()) -> list[int]:

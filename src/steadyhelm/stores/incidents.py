@@ -158,22 +158,8 @@ class SQLIncidents(StorePart, IncidentStore):
 
     def list_mutes(self, *, at: float) -> list[Mute]:
         """Return the mutes in force at a time."""
-        query = (
-            "SELECT agent_id, detector, until, set_at, up_to_severity, version FROM mutes"
-            " WHERE until > ? ORDER BY agent_id, detector"
-        )
         with self._connections.reading() as connection:
-            return [
-                Mute(
-                    agent_id=agent_id,
-                    detector=detector,
-                    until=until,
-                    set_at=set_at,
-                    up_to=None if up_to is None else SEVERITIES[up_to],
-                    version=version,
-                )
-                for agent_id, detector, until, set_at, up_to, version in connection.execute(query, (at,))
-            ]
+            return read_mutes(connection, at=at)
 
     def list_thresholds(self, agent_id: str | None = None) -> list[Threshold]:
         """Return the changed thresholds in force, newest last."""
@@ -211,6 +197,25 @@ class SQLIncidents(StorePart, IncidentStore):
         with self._connections.transaction() as connection:
             deleted = connection.execute("DELETE FROM thresholds WHERE incident_id = ?", (incident_id,))
             return deleted.rowcount > 0
+
+
+def read_mutes(connection: Connection, *, at: float) -> list[Mute]:
+    """Return the mutes in force at a time, by agent and detector."""
+    query = (
+        "SELECT agent_id, detector, until, set_at, up_to_severity, version FROM mutes"
+        " WHERE until > ? ORDER BY agent_id, detector"
+    )
+    return [
+        Mute(
+            agent_id=agent_id,
+            detector=detector,
+            until=until,
+            set_at=set_at,
+            up_to=None if up_to is None else SEVERITIES[up_to],
+            version=version,
+        )
+        for agent_id, detector, until, set_at, up_to, version in connection.execute(query, (at,))
+    ]
 
 
 def _note_incident_change(connection: Connection, agent_id: str) -> None:

@@ -341,7 +341,22 @@ AGENT_DAYS: Final = Migration(
     ),
 )
 
-MIGRATIONS: Final = (FIRST, SPENDING, PAGE, SUBJECTS, PAGE_INDEXES, AGENT_DAYS)
+# What nobody has dealt with yet stays in the page's inbox after the drift has ended, for some days.
+INBOX: Final = Migration(
+    "0007-inbox",
+    (
+        # With state and review, which are the same in all rows: older SQLite reads the table to know them.
+        """CREATE INDEX incidents_unreviewed ON incidents (agent, last_at, kind, pattern, detector, severity,
+            acknowledged_at, state, review) WHERE state = 'closed' AND review = ''""",
+        "CREATE INDEX incidents_reviewed ON incidents (last_at) WHERE review != ''",
+        "DROP INDEX incidents_done",
+        "DROP INDEX incidents_urgent",
+        """CREATE INDEX incidents_urgent ON incidents (state, last_at)
+            WHERE review = '' AND severity >= 2 AND acknowledged_at IS NULL""",
+    ),
+)
+
+MIGRATIONS: Final = (FIRST, SPENDING, PAGE, SUBJECTS, PAGE_INDEXES, AGENT_DAYS, INBOX)
 
 MIGRATIONS_TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)"

@@ -1,6 +1,9 @@
-// Generated from the server's schema by `npm run types`. Schema: 9d529e7986b0b8850e13e8d26740c6a09061f01b53fb0eb25dbca155ef236263
+// Generated from the server's schema by `npm run types`. Schema: ac820abca124f68ed2bd6e02efb4e8c50d40874d2a7267f5d9d3c766f755622f
 
-/** Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group. */
+/**
+ * Mark as seen; `undo` takes it back. `whole_group`: every incident of the group that is in the inbox and
+ * not acknowledged; with `undo`, every one acknowledged with it.
+ */
 export interface Acknowledge {
   readonly undo?: boolean;
   readonly whole_group?: boolean;
@@ -330,7 +333,10 @@ export interface Extension {
   readonly reason: string;
 }
 
-/** Mark as a false alarm. `tool_kind` is for the reason `polls`. `whole_group` marks every open one. */
+/**
+ * Mark as a false alarm. `tool_kind` is for the reason `polls`. `whole_group`: every incident of
+ * the group that is in the inbox.
+ */
 export interface FalseAlarm {
   readonly reason: "level" | "new_task" | "other" | "polls";
   readonly note?: string;
@@ -362,7 +368,8 @@ export interface FoundRun {
 /**
  * Incidents of one agent, kind and pattern. `newest` identifies the group: any member's id does.
  *
- * `days` counts incidents per day of UTC for the last 14 days, oldest first.
+ * `days` counts incidents per day of UTC for the last 14 days, oldest first. `ongoing` counts those whose
+ * drift goes on now.
  */
 export interface Group {
   readonly newest: string;
@@ -373,7 +380,7 @@ export interface Group {
   readonly detectors: readonly string[];
   readonly severity: Severity;
   readonly count: number;
-  readonly open: number;
+  readonly ongoing: number;
   readonly first_at: number;
   readonly last_at: number;
   readonly days: readonly number[];
@@ -382,7 +389,10 @@ export interface Group {
   readonly run: number;
 }
 
-/** A group opened: its newest incident, the runs it occurred in (at most 50), and all their comments. */
+/**
+ * A group opened: its newest incident in the tab of the one asked for, the runs it occurred in (at most
+ * 50), and all their comments.
+ */
 export interface GroupDetail {
   readonly group: Group;
   readonly newest: IncidentDetail;
@@ -393,7 +403,7 @@ export interface GroupDetail {
 /**
  * A page of groups, the one with the latest finding first. `totals` has the groups of each tab.
  *
- * Closed incidents are grouped among the latest 2,000.
+ * Closed incidents are grouped among the latest 2,000 that are reviewed and the latest 2,000 that ended.
  */
 export interface GroupList {
   readonly groups: readonly Group[];
@@ -470,6 +480,7 @@ export interface IncidentJudged {
  * An incident in a list, always with its step range.
  *
  * `pattern` is what repeats or deviates, in a few words (`fetch_page`, `read → edit`, `tokens`).
+ * `ongoing`: the drift goes on now; else it has ended.
  */
 export interface IncidentRow {
   readonly incident_id: string;
@@ -483,6 +494,7 @@ export interface IncidentRow {
   readonly pattern: string;
   readonly message: string;
   readonly tab: "acknowledged" | "closed" | "muted" | "open";
+  readonly ongoing: boolean;
   readonly first_step: number;
   readonly last_step: number;
   readonly opened_at: number;
@@ -590,10 +602,14 @@ export interface Metrics {
   readonly metrics: readonly Metric[];
 }
 
-/** Send no alerts of this agent and detector until then; `undo` ends the mute. */
+/**
+ * Send no alerts of this agent and detector until then; `undo` ends the mute. `whole_group`: of every
+ * detector of the group's incidents in the inbox; with `undo`, of every one muted with it.
+ */
 export interface MuteRequest {
   readonly until?: "1h" | "8h" | "tomorrow" | "version" | "worse";
   readonly undo?: boolean;
+  readonly whole_group?: boolean;
 }
 
 /** Write a comment. */
@@ -787,9 +803,13 @@ export interface Retention {
   readonly runs_due: number;
 }
 
-/** Mark as right. A threshold that it had raised goes back. */
+/**
+ * Mark as right. A threshold that it had raised goes back. `whole_group`: every incident of the
+ * group that is in the inbox.
+ */
 export interface Right {
   readonly note?: string;
+  readonly whole_group?: boolean;
 }
 
 /**

@@ -7,7 +7,7 @@ import type { GroupDetail, RunOfGroup } from "../api/types";
 import { href, runPath } from "../app/router";
 import { Badge } from "../components/Badge";
 import { Card } from "../components/Card";
-import { Severity } from "../components/Glyph";
+import { Glyph, Severity } from "../components/Glyph";
 import { HostileText } from "../components/HostileText";
 import { Icon } from "../components/Icon";
 import { Block, Failure, LastGood, Loading } from "../components/States";
@@ -74,6 +74,7 @@ function Detail({ detail, place, onDone }: DetailProps) {
         <Severity severity={group.severity} />
         <Badge>{group.kind}</Badge>
         <Badge>{TAB_WORDS[newest.row.tab]}</Badge>
+        <Glyph state={newest.row.ongoing ? "drifting" : "ended"} />
         <span className="end muted small">{place}</span>
       </header>
       <div className="card-body stack">

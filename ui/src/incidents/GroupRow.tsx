@@ -1,6 +1,6 @@
 import type { Group } from "../api/types";
 import { Badge } from "../components/Badge";
-import { Severity } from "../components/Glyph";
+import { Glyph, Severity } from "../components/Glyph";
 import { HostileText } from "../components/HostileText";
 import { useNow } from "../components/useNow";
 import { formatAgo, formatCapped, formatCount, formatPlural, formatSteps, formatTime } from "../format";
@@ -11,7 +11,7 @@ interface GroupRowProps {
   readonly onChoose: () => void;
 }
 
-/** One group: severity, what happens, whose, since when, how often in 14 days. */
+/** One group: severity, what happens, whose, whether it goes on, since when, how often in 14 days. */
 export function GroupRow({ group, selected, onChoose }: GroupRowProps) {
   const now = useNow();
   return (
@@ -25,6 +25,7 @@ export function GroupRow({ group, selected, onChoose }: GroupRowProps) {
           <span className="g-about muted small">
             <HostileText text={group.agent.name} oneLine />
             <Badge>{group.kind}</Badge>
+            <Glyph state={group.ongoing ? "drifting" : "ended"} />
             <span className="ellipsis">
               {formatSteps(group.first_step, group.last_step)} · first {formatAgo(group.first_at, now)}
             </span>

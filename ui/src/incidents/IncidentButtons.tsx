@@ -14,7 +14,7 @@ import type { MuteUntil } from "./useIncidentActions";
 
 interface IncidentButtonsProps {
   readonly detail: IncidentDetail;
-  /** Act on every open incident of the group, as in the inbox. */
+  /** Act on every incident of the group that is in the inbox. */
   readonly wholeGroup?: boolean;
   /** Called after a change was made, for example to go to the next row. */
   readonly onDone?: () => void;
@@ -64,7 +64,7 @@ export function IncidentButtons({ detail, wholeGroup = false, onDone }: Incident
           onClick={acknowledge}
           busyWord={actions.busy === "acknowledge" ? "Saving…" : null}
           disabled={!mayOperate || tab === "acknowledged" || tab === "closed"}
-          title={refusal ?? (tab === "acknowledged" ? `Acknowledged by ${detail.acknowledged_by}` : tab === "closed" ? "It is closed" : undefined)}
+          title={refusal ?? (tab === "acknowledged" ? `Acknowledged by ${detail.acknowledged_by}` : tab === "closed" ? (review ? "It is marked" : "It ended more than 14 days ago") : undefined)}
         >
           {tab === "acknowledged" ? "Acknowledged" : "Acknowledge"}
         </Button>

@@ -215,10 +215,10 @@ interface NoGroupsProps {
 }
 
 const NOTHING: Readonly<Record<Tab, string>> = {
-  open: "Nothing is open. Agents do what they normally do.",
-  acknowledged: "Nothing is acknowledged.",
+  open: "Nothing is open. Incidents that nobody has dealt with are here while the drift goes on, and for 14 days after it was last seen.",
+  acknowledged: "Nothing is acknowledged. Incidents that somebody has seen are here until they are marked, for 14 days.",
   muted: "Nothing is muted.",
-  closed: "No incident was closed yet.",
+  closed: "No incident is marked as right or as a false alarm, or was last seen more than 14 days ago.",
 };
 
 function NoGroups({ tab, filtered, onClear }: NoGroupsProps) {

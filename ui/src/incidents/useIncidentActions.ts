@@ -20,7 +20,7 @@ export interface IncidentActions {
   readonly comment: (text: string) => Promise<boolean>;
 }
 
-/** Actions on one incident, or with `wholeGroup` on every open one of its group. Each returns whether it was done. */
+/** Actions on one incident, or with `wholeGroup` on every one of its group that is in the inbox. Each returns whether it was done. */
 export function useIncidentActions(incidentId: string, { wholeGroup = false } = {}): IncidentActions {
   const client = useQueryClient();
   const { tell } = useMessages();
@@ -62,9 +62,12 @@ export function useIncidentActions(incidentId: string, { wholeGroup = false } = 
         { undo: true, whole_group: wholeGroup } satisfies Acknowledge,
       ]),
     mute: (until) =>
-      act("mute", { until } satisfies MuteRequest, ["mute", { undo: true } satisfies MuteRequest]),
+      act("mute", { until, whole_group: wholeGroup } satisfies MuteRequest, [
+        "mute",
+        { undo: true, whole_group: wholeGroup } satisfies MuteRequest,
+      ]),
     markFalse: (body) => act("false-alarm", { ...body, whole_group: wholeGroup } satisfies FalseAlarm, ["undo", {}]),
-    markRight: () => act("right", {} satisfies Right, ["undo", {}]),
+    markRight: () => act("right", { whole_group: wholeGroup } satisfies Right, ["undo", {}]),
     undoMark: () => act("undo", {}),
     comment: (text) => act("comments", { text } satisfies NewComment),
   };

@@ -57,7 +57,7 @@ function Incident({ incident }: { readonly incident: IncidentRow }) {
   const address = href(runPath(incident.run), { from: incident.first_step, to: incident.last_step });
   return (
     <li className="need">
-      <Glyph state="drifting" />
+      <Glyph state={incident.ongoing ? "drifting" : "ended"} />
       <strong className="ellipsis">
         <HostileText text={incident.agent.name} oneLine />
       </strong>

@@ -11,9 +11,9 @@ from typing import Any, Final
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.errors import NotFoundError
 from steadyhelm.server.agent_views import AgentViews
+from steadyhelm.server.queries.inbox import read_open
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
 from steadyhelm.server.queries.overview import DAY_S, Period, read_agent_row
-from steadyhelm.server.queries.rows import IS_OPEN
 from steadyhelm.server.records.agents import (
     AgentDetail,
     Baseline,
@@ -88,11 +88,7 @@ def read_agent(
             " GROUP BY n.name ORDER BY 2 DESC, 1 LIMIT 100",
             (key,),
         ).fetchall()
-        kinds = connection.execute(
-            "SELECT kind, count(*) FROM incidents i INDEXED BY incidents_open_groups"
-            f" WHERE {IS_OPEN} AND agent = ? GROUP BY kind ORDER BY 2 DESC, 1",
-            (key,),
-        ).fetchall()
+        kinds = read_open(views, connection, key, now).by_kind
     return AgentDetail(
         agent=agent,
         versions=list(dict.fromkeys(version for version, _ in recent))[:20],
@@ -100,7 +96,10 @@ def read_agent(
         baselines=[_to_baseline(it, updated) for it in store.list_baselines(name)],
         declarations=_list_declarations(store, settings, name, tools),
         days=_read_days(store, name, now, limit_cost_usd),
-        open_by_kind=[Count(name=kind, count=count) for kind, count in kinds],
+        open_by_kind=[
+            Count(name=kind, count=count)
+            for kind, count in sorted(kinds.items(), key=lambda it: (-it[1], it[0]))
+        ],
     )
 
 

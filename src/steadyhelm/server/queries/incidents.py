@@ -12,8 +12,15 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.findings import Kind
 from steadyhelm.incidents import Incident, Mute
 from steadyhelm.server.agent_views import AgentViews
+from steadyhelm.server.queries.inbox import AgentInbox, name_inbox_tab, read_agent_inbox
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
-from steadyhelm.server.queries.rows import INCIDENTS, find_first_step, name_tab, to_incident_row
+from steadyhelm.server.queries.rows import (
+    EARLIEST,
+    IN_INBOX_S,
+    INCIDENTS,
+    find_first_step,
+    to_incident_row,
+)
 from steadyhelm.server.records.common import AgentName, Figure, IncidentRow, IncidentTab
 from steadyhelm.server.records.incidents import (
     Against,
@@ -30,19 +37,22 @@ from steadyhelm.stores.sql_store import SQLStore
 _DAY_S: Final = 86_400.0
 _DAYS: Final = 14
 CLOSED_READ: Final = 2000
+_CLOSED_COUNTED: Final = 200
 _MARKED_DAYS: Final = 90
 _LEAST_MARKS: Final = 5
 _TABS: Final[tuple[IncidentTab, ...]] = ("open", "acknowledged", "muted", "closed")
-_GROUPS: Final = """
-    SELECT i.kind, i.pattern, i.detector, i.severity, i.review,
-        max(CASE WHEN i.acknowledged_at IS NULL THEN i.last_at END),
-        max(CASE WHEN i.acknowledged_at IS NOT NULL THEN i.last_at END)
-    FROM incidents i INDEXED BY incidents_open_groups WHERE i.state = 'open' AND i.agent = ?
-    GROUP BY i.kind, i.pattern, i.detector, i.severity, i.review"""
 _MEMBERS: Final = """
     SELECT i.id, i.agent, i.kind, i.pattern, i.detector, i.severity, i.review, i.acknowledged_at, i.last_at,
         i.opened_at, i.state
     FROM incidents i """
+_OF_GROUP: Final = "WHERE i.review = '' AND i.agent = ? AND i.kind = ? AND i.pattern = ? AND i.last_at > ?"
+_ONGOING: Final = f"{_MEMBERS}INDEXED BY incidents_open_groups {_OF_GROUP} AND i.state = 'open'"
+_ENDED: Final = f"{_MEMBERS}INDEXED BY incidents_by_pattern {_OF_GROUP} AND i.state = 'closed'"
+# An incident that is reviewed and old is in both.
+_DEALT_WITH: Final = (
+    "INDEXED BY incidents_reviewed WHERE i.review != ''",
+    "INDEXED BY incidents_closed WHERE i.state = 'closed' AND i.last_at <= ?",
+)
 _NEWEST: Final = """
     SELECT i.incident_id, substr(i.message, 1, 400), i.opened_seq, i.last_seq, i.run, r.run_id, i.evidence
     FROM incidents i CROSS JOIN runs r ON r.id = i.run WHERE i.id = ?"""
@@ -87,11 +97,11 @@ class Inbox:
         views: What is kept of the agents.
         connection: Where the rest is read.
         query: The filters.
-        mutes: Which incidents are muted now.
+        now: The time.
     """
 
     def __init__(
-        self, views: AgentViews, connection: Connection, query: Mapping[str, Any], mutes: Sequence[Mute]
+        self, views: AgentViews, connection: Connection, query: Mapping[str, Any], now: float
     ) -> None:
         self._views = views
         self._connection = connection
@@ -99,10 +109,9 @@ class Inbox:
         self._least = _find_rank(query.get("severity"))
         self._agents: Sequence[int] = query.get("agent") or ()
         self._extra = _select(query)
-        self._muted: dict[str, tuple[Mute, ...]] = {}
-        for mute in mutes:
-            self._muted[mute.agent_id] = (*self._muted.get(mute.agent_id, ()), mute)
-        names: dict[int, str] = views.keep("names", 0.0, lambda: (_read_names(connection), float("inf")))
+        self._now = now
+        self._muted = views.read_mutes(connection, now)
+        names = views.read_names(connection)
         self.names = {key: names[key] for key in self._agents if key in names} if self._agents else names
         self._tabs = [self._read_tabs(agent) for agent in self.names]
 
@@ -116,82 +125,80 @@ class Inbox:
         return heapq.nsmallest(limit, places if after is None else (it for it in places if it > after))
 
     def _read_tabs(self, agent: int) -> Tabs:
-        view, mutes = self._views.get(agent), self._find_mutes(agent)
+        mutes = self._find_mutes(agent)
+        inbox = read_agent_inbox(self._views, self._connection, agent, self._now)
         asked = ("tabs", self._kinds, self._least, mutes)
-        return view.keep(asked, 0.0, lambda: (self._sort_groups(agent, mutes), float("inf")))
+        return self._views.get(agent).keep(
+            asked, self._now, lambda: (self._sort_groups(agent, inbox, mutes), inbox.until)
+        )
 
     def _find_mutes(self, agent: int) -> tuple[Mute, ...]:
         return self._muted.get(self.names[agent], ())
 
-    def _sort_groups(self, agent: int, mutes: Sequence[Mute]) -> Tabs:
+    def _sort_groups(self, agent: int, inbox: AgentInbox, mutes: Sequence[Mute]) -> Tabs:
         latest: dict[IncidentTab, dict[GroupKey, float]] = {name: {} for name in _TABS}
-        for kind, pattern, detector, severity, review, *times in self._connection.execute(_GROUPS, (agent,)):
-            if severity < self._least or (self._kinds and kind not in self._kinds):
+        for it in inbox.counts:
+            if it.severity < self._least or (self._kinds and it.kind not in self._kinds):
                 continue
-            is_muted = _is_muted(mutes, detector, severity)
-            for acknowledged_at, last_at in zip((None, times[1]), times, strict=True):
-                if last_at is not None:
-                    groups = latest[name_tab("open", review, acknowledged_at, is_muted=is_muted)]
-                    key = (agent, kind, pattern)
-                    groups[key] = max(last_at, groups.get(key, 0.0))
+            tab = name_inbox_tab(mutes, it.detector, it.severity, is_acknowledged=it.is_acknowledged)
+            groups, key = latest[tab], (agent, it.kind, it.pattern)
+            groups[key] = max(it.last_at, groups.get(key, it.last_at))
         return {tab: [(-at, key) for key, at in groups.items()] for tab, groups in latest.items()}
 
     def read_closed(self) -> dict[GroupKey, list[Member]]:
-        """Return the groups of the latest closed incidents, and of open ones that were false alarms."""
-        newest = f"{self._extra} ORDER BY i.last_at DESC LIMIT {CLOSED_READ}"
+        """Return the groups of the latest incidents that are reviewed, and of those that ended long ago."""
+        rows = _read_dealt_with(self._connection, _MEMBERS, self._extra, self._now, CLOSED_READ)
         groups: dict[GroupKey, list[Member]] = {}
-        for condition in (
-            "INDEXED BY incidents_closed WHERE i.state = 'closed'",
-            "INDEXED BY incidents_done WHERE i.state = 'open' AND i.review = 'false_alarm'",
-        ):
-            for member in map(Member._make, self._connection.execute(f"{_MEMBERS}{condition}{newest}")):
-                key = (member.agent, member.kind, member.pattern)
-                groups.setdefault(key, []).append(member)
+        for member in {row[0]: Member._make(row) for row in rows}.values():
+            groups.setdefault((member.agent, member.kind, member.pattern), []).append(member)
         return groups
 
-    def read_group(self, tab: IncidentTab, key: GroupKey, now: float) -> Group | None:
+    def read_group(self, tab: IncidentTab, key: GroupKey) -> Group | None:
         """Return a group of this tab that is not closed; None when another process just took it away."""
-        agent, today = key[0], int(now // _DAY_S)
-        asked = ("group", tab, key, self._kinds, self._least, self._find_mutes(agent))
-        return self._views.get(agent).keep(
-            asked, now, lambda: (self._build_group(tab, key, now), (today + 1) * _DAY_S)
-        )
+        asked = ("group", tab, key, self._kinds, self._least, self._find_mutes(key[0]))
+        return self._views.get(key[0]).keep(asked, self._now, lambda: self._build_group(tab, key))
 
-    def _build_group(self, tab: IncidentTab, key: GroupKey, now: float) -> Group | None:
-        mutes = self._find_mutes(key[0])
-        rows = self._connection.execute(
-            f"{_MEMBERS}INDEXED BY incidents_open_groups WHERE i.agent = ? AND i.kind = ? AND i.pattern = ?"
-            f" AND i.state = 'open'{self._extra}",
-            key,
-        )
-        members = [it for it in map(Member._make, rows) if _find_tab(it, mutes) == tab]
-        return make_group(self._connection, members, self.names, now) if members else None
+    def _build_group(self, tab: IncidentTab, key: GroupKey) -> tuple[Group | None, float]:
+        """Return a group, and until when it holds: its bars end with today."""
+        mutes, since = self._find_mutes(key[0]), self._now - IN_INBOX_S
+        rows = [
+            *self._connection.execute(f"{_ONGOING}{self._extra}", (*key, EARLIEST)),
+            *self._connection.execute(f"{_ENDED}{self._extra}", (*key, since)),
+        ]
+        members = []
+        until = (self._now // _DAY_S + 1) * _DAY_S
+        for member in map(Member._make, rows):
+            is_acknowledged = member.acknowledged_at is not None
+            if tab == name_inbox_tab(
+                mutes, member.detector, member.severity, is_acknowledged=is_acknowledged
+            ):
+                members.append(member)
+                if member.state == "closed":
+                    until = min(until, member.last_at + IN_INBOX_S)
+        if not members:
+            return None, until
+        return make_group(self._connection, members, self.names, self._now), until
 
 
-def _find_tab(member: Member, mutes: Sequence[Mute]) -> IncidentTab:
-    is_muted = _is_muted(mutes, member.detector, member.severity)
-    return name_tab(member.state, member.review, member.acknowledged_at, is_muted=is_muted)
-
-
-def _is_muted(mutes: Sequence[Mute], detector: str, severity: int) -> bool:
-    return any(it.detector == detector and (it.up_to is None or severity <= it.up_to.rank) for it in mutes)
-
-
-def _read_names(connection: Connection) -> dict[int, str]:
-    return dict(connection.execute("SELECT id, agent_id FROM agents").fetchall())
+def _read_dealt_with(
+    connection: Connection, query: str, extra: str, now: float, limit: int
+) -> list[tuple[Any, ...]]:
+    """Return the latest incidents of the tab Closed; one may come twice."""
+    newest = f"{extra} ORDER BY i.last_at DESC LIMIT {limit}"
+    reviewed, ended = (f"{query}{condition}{newest}" for condition in _DEALT_WITH)
+    return [*connection.execute(reviewed), *connection.execute(ended, (now - IN_INBOX_S,))]
 
 
 def _find_rank(severity: str | None) -> int:
     return [it.value for it in SEVERITIES].index(severity) if severity else 0
 
 
-def list_groups(views: AgentViews, store: SQLStore, query: Mapping[str, Any], limit: int) -> GroupList:
+def list_groups(views: AgentViews, query: Mapping[str, Any], limit: int) -> GroupList:
     """Return a page of the groups of one tab, the one with the latest finding first."""
     now = time.time()
     tab: IncidentTab = query.get("tab") or "open"
-    mutes = store.list_mutes(at=now)
     with views.reading() as connection:
-        inbox = Inbox(views, connection, query, mutes)
+        inbox = Inbox(views, connection, query, now)
         after = _find_place(connection, query.get("after"))
         if tab == "closed":
             closed = inbox.read_closed()
@@ -200,9 +207,9 @@ def list_groups(views: AgentViews, store: SQLStore, query: Mapping[str, Any], li
             places = heapq.nsmallest(limit + 1, (it for it in places if after is None or it > after))
             found = [make_group(connection, closed[key], inbox.names, now) for _, key in places[:limit]]
         else:
-            count = _count_closed(connection)
+            count = _count_closed(connection, now)
             places = inbox.list_places(tab, after, limit + 1)
-            read = [inbox.read_group(tab, key, now) for _, key in places[:limit]]
+            read = [inbox.read_group(tab, key) for _, key in places[:limit]]
             found = [it for it in read if it is not None]
         totals = {name: inbox.count(name) for name in _TABS} | {"closed": count}
     more = f"{found[-1].last_at!r}_{found[-1].newest}" if len(places) > limit and found else None
@@ -220,13 +227,9 @@ def _find_place(connection: Connection, after: str | None) -> Place | None:
     return -float(last_at), (0, "", "") if row is None else (row[0], row[1], row[2])
 
 
-def _count_closed(connection: Connection) -> int:
-    row = connection.execute(
-        "SELECT count(*) FROM (SELECT DISTINCT agent, kind, pattern FROM (SELECT agent, kind, pattern"
-        " FROM incidents INDEXED BY incidents_closed WHERE state = 'closed'"
-        " ORDER BY last_at DESC LIMIT 200) latest) groups_of_them"
-    ).fetchone()
-    return int(row[0])
+def _count_closed(connection: Connection, now: float) -> int:
+    query = "SELECT i.agent, i.kind, i.pattern FROM incidents i "
+    return len(set(_read_dealt_with(connection, query, "", now, _CLOSED_COUNTED)))
 
 
 def _select(query: Mapping[str, Any]) -> str:
@@ -273,7 +276,7 @@ def make_group(
         detectors=sorted({it.detector for it in members}),
         severity=SEVERITIES[max(it.severity for it in members)],
         count=len(members),
-        open=sum(it.state == "open" for it in members),
+        ongoing=sum(it.state == "open" for it in members),
         first_at=min(it.opened_at for it in members),
         last_at=newest.last_at,
         days=days,
@@ -291,14 +294,14 @@ def read_comments(store: SQLStore, incident_ids: Sequence[str]) -> list[Comment]
     ]
 
 
-def read_row(connection: Connection, incident_id: str, mutes: Sequence[Mute]) -> IncidentRow:
+def read_row(connection: Connection, incident_id: str, mutes: Sequence[Mute], now: float) -> IncidentRow:
     """Return one incident; raises NotFoundError."""
     row = connection.execute(
         f"{INCIDENTS.format(index='')} WHERE i.incident_id = ?", (incident_id,)
     ).fetchone()
     if row is None:
         raise NotFoundError("There is no such incident. Its run may have been deleted.")
-    return to_incident_row(row, {(mute.agent_id, mute.detector): mute for mute in mutes})
+    return to_incident_row(row, [mute for mute in mutes if mute.agent_id == row[2]], now)
 
 
 def compare_run(connection: Connection, row: IncidentRow) -> list[Against]:
@@ -340,13 +343,22 @@ def read_precision(connection: Connection, now: float) -> PrecisionList:
     )
 
 
-def list_like(store: SQLStore, incident: Incident, limit: int) -> list[Incident]:
-    """Return the latest incidents of the same agent, kind and pattern, newest first."""
+def list_like(
+    store: SQLStore, incident: Incident, limit: int, *, in_inbox_at: float | None = None
+) -> list[Incident]:
+    """Return the latest incidents of the same agent, kind and pattern, newest first.
+
+    With `in_inbox_at`, those that are in the inbox at that time: not reviewed, and going on or seen lately.
+    """
+    where = Conditions().add("i.incident_id = ?", incident.incident_id)
+    if in_inbox_at is not None:
+        where.require("o.review = ''")
+        where.add("(o.state = 'open' OR o.last_at > ?)", in_inbox_at - IN_INBOX_S)
     with store.reading() as connection:
         ids = connection.execute(
             "SELECT o.incident_id FROM incidents i JOIN incidents o"
             " ON o.agent = i.agent AND o.kind = i.kind AND o.pattern = i.pattern"
-            " WHERE i.incident_id = ? ORDER BY o.last_at DESC LIMIT ?",
-            (incident.incident_id, limit),
+            f"{where} ORDER BY o.last_at DESC LIMIT ?",
+            (*where.values, limit),
         ).fetchall()
     return [store.find_incident(incident_id) for (incident_id,) in ids]

@@ -4,7 +4,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -12,12 +12,13 @@ from msgspec import Struct
 
 from steadyhelm.engine.health import select_losses
 from steadyhelm.findings import Severity
-from steadyhelm.incidents import Mute
 from steadyhelm.server.agent_views import AgentViews
+from steadyhelm.server.queries.inbox import count_open, read_open
 from steadyhelm.server.queries.normal import make_range
 from steadyhelm.server.queries.rows import (
+    EARLIEST,
+    IN_INBOX_S,
     INCIDENTS,
-    IS_OPEN,
     RUNS,
     make_response,
     read_incidents,
@@ -61,6 +62,15 @@ _CLEAN_SCORES: Final = """
 _EVIDENCE: Final = """
     SELECT evidence FROM incidents INDEXED BY incidents_by_agent WHERE agent = ? AND last_at >= ?
     ORDER BY last_at DESC LIMIT ?"""
+# Drift goes on where an incident is not closed; one that was a false alarm is no drift.
+_ONGOING: Final = f"""
+    SELECT count(*) FROM incidents INDEXED BY incidents_open_groups WHERE state = 'open'
+    AND review != 'false_alarm' AND agent = ? AND severity >= {Severity.MED.rank}"""
+_NEEDS: Final = f"""{INCIDENTS.format(index="INDEXED BY incidents_urgent")}
+    WHERE i.review = '' AND i.severity >= 2 AND i.acknowledged_at IS NULL AND i.state = ? AND i.last_at > ?
+    AND NOT EXISTS (SELECT 1 FROM mutes m WHERE m.agent_id = a.agent_id AND m.detector = i.detector
+        AND m.until > ? AND (m.up_to_severity IS NULL OR i.severity <= m.up_to_severity))
+    ORDER BY i.last_at DESC LIMIT ?"""
 _REST_OF_DAYS: Final = f"""
     SELECT coalesce(sum(s.cost_usd), 0.0) FROM agents a CROSS JOIN spending s ON s.agent = a.id
     WHERE s.quarter_hour >= ? AND s.quarter_hour < ? AND s.quarter_hour % {_QUARTERS} >= ?"""
@@ -145,7 +155,6 @@ _head_decoder: Final = msgspec.msgpack.Decoder(BaselineHead, strict=False)
 def read_overview(views: AgentViews, store: SQLStore, days: int, limit_cost_usd: float | None) -> Overview:
     """Return everything on the overview, with the figures of so many days."""
     period = Period(time.time(), days, limit_cost_usd)
-    mutes = store.list_mutes(at=period.now)
     with views.reading() as connection:
         (total,) = connection.execute(
             "SELECT count(*) FROM agents WHERE agent_id != ?", (JUDGE_ACCOUNT,)
@@ -165,8 +174,8 @@ def read_overview(views: AgentViews, store: SQLStore, days: int, limit_cost_usd:
         totals = _read_all_days(views, connection, period)
         outcomes, capped = _count_responses(views, connection, period)
         forecast = _forecast_spend(views, connection, period, totals)
-        needs_you = _read_needs_you(connection, mutes, _NEEDS_YOU - len(waiting))
-        opened = sum(views.count_open(connection).values())
+        needs_you = _read_needs_you(connection, period.now, _NEEDS_YOU - len(waiting))
+        opened = count_open(views, connection, period.now).total()
     agents.sort(key=lambda it: (_ORDER[it.state], it.name))
     limits = None if limit_cost_usd is None else limit_cost_usd * total
     return Overview(
@@ -233,8 +242,8 @@ def read_agent_row(
     views: AgentViews, connection: Connection, row: tuple[int, str, float], period: Period
 ) -> AgentRow:
     """Return one agent; `row` has its key, name and last activity."""
-    key = row[0]
-    asked = ("row", period.days, period.limit_cost_usd)
+    key, name, _ = row
+    asked = ("row", period.days, period.limit_cost_usd, views.read_mutes(connection, period.now).get(name))
     return views.get(key).keep(asked, period.now, lambda: _build_agent_row(views, connection, row, period))
 
 
@@ -250,12 +259,13 @@ def _build_agent_row(
     head = read_baseline_head(connection, key)
     found = connection.execute(_DAYS_OF_AGENT, (key, period.day - _NORMAL_DAYS))
     days = {day: DayTotals(*rest) for day, *rest in found}
-    opened = views.read_open(connection, key)
+    opened = read_open(views, connection, key, period.now)
+    (ongoing,) = connection.execute(_ONGOING, (key,)).fetchone()
     clean = connection.execute(_CLEAN_SCORES, (key, version, task_type, _CLEAN_READ))
     normal = make_range([score for (score,) in clean if score is not None])
     (running,) = connection.execute(_RUNNING, (key, period.now - _SILENT_S)).fetchone()
-    state, reason = _judge(head, opened, last_at, period.now)
-    until = min(period.end_of_day, _find_next_silence(last_at, period.now))
+    state, reason = _judge(head, ongoing, last_at, period.now)
+    until = min(period.end_of_day, _find_next_silence(last_at, period.now), opened.until)
     shown = AgentRow(
         key=key,
         name=name,
@@ -271,7 +281,7 @@ def _build_agent_row(
         drift_now=last_score,
         open_incidents=[
             Count(name=SEVERITIES[rank].value, count=count)
-            for rank, count in sorted(opened.items(), reverse=True)
+            for rank, count in sorted(opened.by_severity.items(), reverse=True)
         ],
         spend=period.measure_spend(days, period.limit_cost_usd),
         tokens=period.sum_tokens(days),
@@ -303,12 +313,9 @@ def read_baseline_head(connection: Connection, agent: int) -> BaselineHead:
         return BaselineHead()
 
 
-def _judge(
-    head: BaselineHead, opened: Mapping[int, int], last_at: float, now: float
-) -> tuple[AgentState, str]:
-    reported = sum(count for rank, count in opened.items() if rank >= Severity.MED.rank)
-    if reported:
-        return "drifting", f"{reported:,} open incident{'s' if reported > 1 else ''}"
+def _judge(head: BaselineHead, ongoing: int, last_at: float, now: float) -> tuple[AgentState, str]:
+    if ongoing:
+        return "drifting", f"{ongoing:,} incidents go on" if ongoing > 1 else "1 incident goes on"
     if now - last_at > _SILENT_S:
         return "silent", f"no run for {int((now - last_at) / DAY_S):,} days"
     if not head.is_calibrated:
@@ -342,16 +349,13 @@ def _read_responses(
     return views.get(agent).keep(("responses", period.days), period.now, read)
 
 
-def _read_needs_you(connection: Connection, mutes: Sequence[Mute], limit: int) -> list[IncidentRow]:
-    """Return open incidents from high, the newest first; muted and acknowledged ones are left out."""
+def _read_needs_you(connection: Connection, now: float, limit: int) -> list[IncidentRow]:
+    """Return open incidents from high, the newest first: nobody has reviewed, acknowledged or muted them."""
     if limit <= 0:
         return []
-    found = read_incidents(
-        connection,
-        f"{INCIDENTS.format(index='INDEXED BY incidents_urgent')} WHERE {IS_OPEN} AND i.severity >= 2"
-        " AND i.acknowledged_at IS NULL ORDER BY i.last_at DESC LIMIT ?",
-        # What is muted is left out after it was read.
-        (4 * limit if mutes else limit,),
-        mutes,
-    )
-    return [it for it in found if it.tab == "open"][:limit]
+    found = [
+        row
+        for state, since in (("open", EARLIEST), ("closed", now - IN_INBOX_S))
+        for row in read_incidents(connection, _NEEDS, (state, since, now, limit), (), now)
+    ]
+    return sorted(found, key=lambda it: it.last_at, reverse=True)[:limit]

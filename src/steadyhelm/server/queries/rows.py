@@ -46,8 +46,10 @@ _POLLS: Final = """
     SELECT n.name, t.calls FROM run_tools t CROSS JOIN names n ON n.id = t.name
     WHERE t.run = ? ORDER BY t.calls DESC LIMIT 5"""
 
-IS_OPEN: Final = "i.state = 'open' AND i.review != 'false_alarm'"
-"""An incident that people still have to look at: one marked as a false alarm is done with."""
+IN_INBOX_S: Final = 14 * 86_400.0
+"""How long an incident that nobody has reviewed stays in the inbox after it was last seen."""
+EARLIEST: Final = -1e300
+"""Before every time that is stored."""
 INCIDENTS: Final = f"""
     SELECT i.incident_id, i.agent, a.agent_id, i.run, r.run_id, i.kind, i.detector, i.severity, i.peak,
         i.pattern, substr(i.message, 1, {MESSAGE_CHARS}), i.state, i.acknowledged_at, i.opened_seq,
@@ -195,20 +197,20 @@ def _find_polling(connection: Connection, run: int, declared: set[str]) -> LoopB
 
 
 def read_incidents(
-    connection: Connection, query: str, values: Sequence[Any], mutes: Iterable[Mute]
+    connection: Connection, query: str, values: Sequence[Any], mutes: Iterable[Mute], now: float
 ) -> list[IncidentRow]:
     """Return the rows of a query that begins with INCIDENTS."""
-    muted = {(mute.agent_id, mute.detector): mute for mute in mutes}
-    return [to_incident_row(row, muted) for row in connection.execute(query, values)]
+    muted: dict[str, list[Mute]] = {}
+    for mute in mutes:
+        muted.setdefault(mute.agent_id, []).append(mute)
+    return [to_incident_row(row, muted.get(row[2], ()), now) for row in connection.execute(query, values)]
 
 
-def to_incident_row(row: tuple[Any, ...], muted: dict[tuple[str, str], Mute]) -> IncidentRow:
-    """Return one row of INCIDENTS as a record."""
+def to_incident_row(row: tuple[Any, ...], mutes: Iterable[Mute], now: float) -> IncidentRow:
+    """Return one row of INCIDENTS as a record; `mutes` are those of its agent."""
     incident_id, agent, agent_id, run, run_id, kind, detector, severity, peak, pattern = row[:10]
     message, state, acknowledged_at, opened_seq, last_seq, opened_at, last_at = row[10:17]
     findings, review, evidence = row[17:]
-    mute = muted.get((agent_id, detector))
-    is_muted = mute is not None and (mute.up_to is None or severity <= mute.up_to.rank)
     return IncidentRow(
         incident_id=incident_id,
         agent=AgentName(key=agent, name=agent_id),
@@ -220,7 +222,13 @@ def to_incident_row(row: tuple[Any, ...], muted: dict[tuple[str, str], Mute]) ->
         peak=peak,
         pattern=pattern or detector.replace("_", " "),
         message=message,
-        tab=name_tab(state, review, acknowledged_at, is_muted=is_muted),
+        tab=name_tab(
+            review,
+            is_current=is_current(state, last_at, now),
+            is_acknowledged=acknowledged_at is not None,
+            is_muted=is_muted(mutes, detector, severity),
+        ),
+        ongoing=state == "open",
         first_step=find_first_step(run_id, evidence, opened_seq),
         last_step=last_seq + 1,
         opened_at=opened_at,
@@ -235,13 +243,27 @@ def find_first_step(run_id: str, evidence: bytes, opened_seq: int) -> int:
     return min(_read_seqs(run_id, decode_evidence(evidence).event_ids), default=opened_seq) + 1
 
 
-def name_tab(state: str, review: str, acknowledged_at: float | None, *, is_muted: bool) -> IncidentTab:
-    """Return the tab an incident is in."""
-    if state == "closed" or review == "false_alarm":
+def is_current(state: str, last_at: float, now: float) -> bool:
+    """Return whether the drift goes on, or was last seen so lately that somebody should look at it."""
+    return state == "open" or last_at > now - IN_INBOX_S
+
+
+def is_muted(mutes: Iterable[Mute], detector: str, severity: int) -> bool:
+    """Return whether one of these mutes of an agent holds for this detector and severity."""
+    return any(it.detector == detector and (it.up_to is None or severity <= it.up_to.rank) for it in mutes)
+
+
+def name_tab(review: str, *, is_current: bool, is_acknowledged: bool, is_muted: bool) -> IncidentTab:
+    """Return the tab an incident is in: open is what nobody has dealt with yet.
+
+    >>> name_tab("", is_current=True, is_acknowledged=False, is_muted=False)
+    'open'
+    """
+    if review or not is_current:
         return "closed"
     if is_muted:
         return "muted"
-    return "open" if acknowledged_at is None else "acknowledged"
+    return "acknowledged" if is_acknowledged else "open"
 
 
 def _read_seqs(run_id: str, event_ids: Iterable[str]) -> Iterable[int]:

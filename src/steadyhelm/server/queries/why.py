@@ -51,10 +51,11 @@ _PAYLOAD: Final = f"""
 
 def read_incident(store: SQLStore, incident_id: str) -> IncidentDetail:
     """Return the why card of an incident; raises NotFoundError."""
-    mutes = store.list_mutes(at=time.time())
+    now = time.time()
+    mutes = store.list_mutes(at=now)
     incident = store.find_incident(incident_id)
     with store.reading() as connection:
-        row = read_row(connection, incident.incident_id, mutes)
+        row = read_row(connection, incident.incident_id, mutes, now)
         seqs = find_seqs(connection, row.run, incident)
         pairs = read_pairs(connection, row.run, seqs)
         said = [_describe(connection, row.run, it) for it in incident.interventions]
@@ -131,7 +132,10 @@ def _describe_verdict(judged: IncidentVerdict) -> IncidentJudged:
 
 
 def read_group(store: SQLStore, incident_id: str) -> GroupDetail:
-    """Return the group an incident belongs to, with its runs and comments."""
+    """Return the group an incident belongs to, with its runs and comments.
+
+    A group may be in several tabs: what people do concerns the newest incident in the tab of this one.
+    """
     now = time.time()
     mutes = store.list_mutes(at=now)
     with store.reading() as connection:
@@ -148,15 +152,18 @@ def read_group(store: SQLStore, incident_id: str) -> GroupDetail:
             f"{INCIDENTS.format(index='')}{condition}",
             (*row, _RUNS_OF_GROUP),
             mutes,
+            now,
         )
+        asked = read_row(connection, incident_id, mutes, now)
         marks = ", ".join(str(it.run) for it in rows)
         goals: dict[int, str] = dict(
             connection.execute(f"SELECT id, substr(goal, 1, 300) FROM runs WHERE id IN ({marks})")
         )
         group = make_group(connection, members, names, now)
+    newest = next((it for it in rows if it.tab == asked.tab), asked)
     return GroupDetail(
         group=group,
-        newest=read_incident(store, group.newest),
+        newest=read_incident(store, newest.incident_id),
         runs=[RunOfGroup(incident=it, goal=goals.get(it.run, "")) for it in rows],
         comments=read_comments(store, [it.incident_id for it in rows]),
     )
@@ -199,7 +206,7 @@ def read_evidence(store: SQLStore, incident_id: str, place: int | None) -> Evide
     """Return the payloads of a pair; the first that differs unless one is named."""
     incident = store.find_incident(incident_id)
     with store.reading() as connection:
-        row = read_row(connection, incident.incident_id, ())
+        row = read_row(connection, incident.incident_id, (), time.time())
         pairs = read_pairs(connection, row.run, find_seqs(connection, row.run, incident))
         pair = _choose(pairs, place, incident)
         first = connection.execute(_PAYLOAD, (row.run, pair.first - 1)).fetchone()

@@ -16,7 +16,8 @@ Response = Literal["remind", "replan", "rollback", "ask", "stop", "block"]
 ResponseOutcome = Literal["worked", "ignored", "worse", "unknown", "not_carried_out"]
 
 IncidentTab = Literal["open", "acknowledged", "muted", "closed"]
-"""One at a time: a closed incident is closed, an open one is muted, acknowledged or open."""
+"""One at a time. closed: reviewed, or ended and last seen more than 14 days ago. Else muted, acknowledged, or
+open: nobody has dealt with it yet."""
 
 Scope = Literal["read", "operate", "admin"]
 """read: every GET; operate: incidents, baselines, declarations; admin: keys, channels, retention."""
@@ -141,6 +142,7 @@ class IncidentRow(Record, frozen=True, kw_only=True):
     """An incident in a list, always with its step range.
 
     `pattern` is what repeats or deviates, in a few words (`fetch_page`, `read → edit`, `tokens`).
+    `ongoing`: the drift goes on now; else it has ended.
     """
 
     incident_id: str
@@ -154,6 +156,7 @@ class IncidentRow(Record, frozen=True, kw_only=True):
     pattern: str
     message: str
     tab: IncidentTab
+    ongoing: bool
     first_step: int
     last_step: int
     opened_at: float

@@ -22,7 +22,8 @@ Note = Annotated[str, Meta(max_length=2000)]
 class Group(Record, frozen=True, kw_only=True):
     """Incidents of one agent, kind and pattern. `newest` identifies the group: any member's id does.
 
-    `days` counts incidents per day of UTC for the last 14 days, oldest first.
+    `days` counts incidents per day of UTC for the last 14 days, oldest first. `ongoing` counts those whose
+    drift goes on now.
     """
 
     newest: str
@@ -33,7 +34,7 @@ class Group(Record, frozen=True, kw_only=True):
     detectors: list[str]
     severity: Severity
     count: int
-    open: int
+    ongoing: int
     first_at: float
     last_at: float
     days: list[int]
@@ -45,7 +46,7 @@ class Group(Record, frozen=True, kw_only=True):
 class GroupList(Record, frozen=True, kw_only=True):
     """A page of groups, the one with the latest finding first. `totals` has the groups of each tab.
 
-    Closed incidents are grouped among the latest 2,000.
+    Closed incidents are grouped among the latest 2,000 that are reviewed and the latest 2,000 that ended.
     """
 
     groups: list[Group]
@@ -155,7 +156,9 @@ class IncidentDetail(Record, frozen=True, kw_only=True):
 
 
 class GroupDetail(Record, frozen=True, kw_only=True):
-    """A group opened: its newest incident, the runs it occurred in (at most 50), and all their comments."""
+    """A group opened: its newest incident in the tab of the one asked for, the runs it occurred in (at most
+    50), and all their comments.
+    """
 
     group: Group
     newest: IncidentDetail
@@ -218,21 +221,28 @@ class PrecisionList(Record, frozen=True, kw_only=True):
 
 
 class Acknowledge(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Mark as seen; `undo` takes it back. `whole_group`: every open incident of the group."""
+    """Mark as seen; `undo` takes it back. `whole_group`: every incident of the group that is in the inbox and
+    not acknowledged; with `undo`, every one acknowledged with it.
+    """
 
     undo: bool = False
     whole_group: bool = False
 
 
 class MuteRequest(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Send no alerts of this agent and detector until then; `undo` ends the mute."""
+    """Send no alerts of this agent and detector until then; `undo` ends the mute. `whole_group`: of every
+    detector of the group's incidents in the inbox; with `undo`, of every one muted with it.
+    """
 
     until: MuteUntil = "8h"
     undo: bool = False
+    whole_group: bool = False
 
 
 class FalseAlarm(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Mark as a false alarm. `tool_kind` is for the reason `polls`. `whole_group` marks every open one."""
+    """Mark as a false alarm. `tool_kind` is for the reason `polls`. `whole_group`: every incident of
+    the group that is in the inbox.
+    """
 
     reason: FalseAlarmReason
     note: Note = ""
@@ -241,9 +251,12 @@ class FalseAlarm(Request, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Right(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Mark as right. A threshold that it had raised goes back."""
+    """Mark as right. A threshold that it had raised goes back. `whole_group`: every incident of the
+    group that is in the inbox.
+    """
 
     note: Note = ""
+    whole_group: bool = False
 
 
 class Undo(Request, frozen=True, kw_only=True, forbid_unknown_fields=True):

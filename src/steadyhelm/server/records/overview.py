@@ -6,7 +6,7 @@ from steadyhelm.findings import Severity
 from steadyhelm.server.records.common import AgentName, Count, Figure, IncidentRow, Key, Record, RunRow
 
 AgentState = Literal["drifting", "learning", "silent", "healthy"]
-"""drifting: it has an open incident from medium; learning: too few clean runs; silent: no run for 7 days."""
+"""drifting: an incident from medium goes on; learning: too few clean runs; silent: no run for 7 days."""
 
 
 class AgentRow(Record, frozen=True, kw_only=True):

@@ -332,7 +332,20 @@ AGENT_DAYS: Final = Migration(
     ),
 )
 
-MIGRATIONS: Final = (FIRST, AGENT_DAYS)
+INBOX: Final = Migration(
+    "0007-inbox",
+    (
+        """CREATE INDEX incidents_unreviewed ON incidents (agent, last_at)
+            WHERE state = 'closed' AND review = ''""",
+        "CREATE INDEX incidents_reviewed ON incidents (last_at) WHERE review != ''",
+        "DROP INDEX incidents_done",
+        "DROP INDEX incidents_urgent",
+        """CREATE INDEX incidents_urgent ON incidents (state, last_at)
+            WHERE review = '' AND severity >= 2 AND acknowledged_at IS NULL""",
+    ),
+)
+
+MIGRATIONS: Final = (FIRST, AGENT_DAYS, INBOX)
 
 MIGRATIONS_TABLE: Final = """
     CREATE TABLE IF NOT EXISTS migrations (
