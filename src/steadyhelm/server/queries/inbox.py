@@ -75,8 +75,12 @@ def read_agent_inbox(views: AgentViews, connection: Connection, agent: int, now:
 def read_open(views: AgentViews, connection: Connection, agent: int, now: float) -> OpenIncidents:
     """Return how many incidents of an agent nobody has dealt with yet."""
     name = views.read_names(connection).get(agent, "")
-    mutes = views.read_mutes(connection, now).get(name, ())
+    return _read_open(views, connection, agent, views.read_mutes(connection, now).get(name, ()), now)
 
+
+def _read_open(
+    views: AgentViews, connection: Connection, agent: int, mutes: tuple[Mute, ...], now: float
+) -> OpenIncidents:
     def read() -> tuple[OpenIncidents, float]:
         inbox = read_agent_inbox(views, connection, agent, now)
         opened = OpenIncidents(Counter(), Counter(), inbox.until)
@@ -95,7 +99,10 @@ def count_open(views: AgentViews, connection: Connection, now: float) -> Counter
     mutes = views.read_mutes(connection, now)
 
     def read() -> tuple[Counter[int], float]:
-        of_agents = [read_open(views, connection, agent, now) for agent in views.read_names(connection)]
+        of_agents = [
+            _read_open(views, connection, agent, mutes.get(name, ()), now)
+            for agent, name in views.read_names(connection).items()
+        ]
         total: Counter[int] = Counter()
         for opened in of_agents:
             total.update(opened.by_severity)

@@ -12,7 +12,7 @@ from steadyhelm.errors import NotFoundError
 from steadyhelm.findings import Kind
 from steadyhelm.incidents import Incident, Mute
 from steadyhelm.server.agent_views import AgentViews
-from steadyhelm.server.queries.inbox import AgentInbox, name_inbox_tab, read_agent_inbox
+from steadyhelm.server.queries.inbox import name_inbox_tab, read_agent_inbox
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
 from steadyhelm.server.queries.rows import (
     EARLIEST,
@@ -126,16 +126,14 @@ class Inbox:
 
     def _read_tabs(self, agent: int) -> Tabs:
         mutes = self._find_mutes(agent)
-        inbox = read_agent_inbox(self._views, self._connection, agent, self._now)
         asked = ("tabs", self._kinds, self._least, mutes)
-        return self._views.get(agent).keep(
-            asked, self._now, lambda: (self._sort_groups(agent, inbox, mutes), inbox.until)
-        )
+        return self._views.get(agent).keep(asked, self._now, lambda: self._sort_groups(agent, mutes))
 
     def _find_mutes(self, agent: int) -> tuple[Mute, ...]:
         return self._muted.get(self.names[agent], ())
 
-    def _sort_groups(self, agent: int, inbox: AgentInbox, mutes: Sequence[Mute]) -> Tabs:
+    def _sort_groups(self, agent: int, mutes: Sequence[Mute]) -> tuple[Tabs, float]:
+        inbox = read_agent_inbox(self._views, self._connection, agent, self._now)
         latest: dict[IncidentTab, dict[GroupKey, float]] = {name: {} for name in _TABS}
         for it in inbox.counts:
             if it.severity < self._least or (self._kinds and it.kind not in self._kinds):
@@ -143,7 +141,8 @@ class Inbox:
             tab = name_inbox_tab(mutes, it.detector, it.severity, is_acknowledged=it.is_acknowledged)
             groups, key = latest[tab], (agent, it.kind, it.pattern)
             groups[key] = max(it.last_at, groups.get(key, it.last_at))
-        return {tab: [(-at, key) for key, at in groups.items()] for tab, groups in latest.items()}
+        tabs = {tab: [(-at, key) for key, at in groups.items()] for tab, groups in latest.items()}
+        return tabs, inbox.until
 
     def read_closed(self) -> dict[GroupKey, list[Member]]:
         """Return the groups of the latest incidents that are reviewed, and of those that ended long ago."""
