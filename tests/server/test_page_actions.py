@@ -2,8 +2,11 @@
 
 import pytest
 from served_store import record_loop
+from written_runs import write_run
 
 from steadyhelm import DriftMonitor
+from steadyhelm.findings import Severity
+from steadyhelm.incidents import Mute
 from steadyhelm.server.routes import PREFIX
 from steadyhelm.stores import open_store
 
@@ -177,6 +180,22 @@ class TestIncidents:
         assert {"open": [], tab: [3]} == count()
         act("", path=f"/incidents/{alike}/{undo[0]}", **undo[1])
         assert {"open": [3], tab: []} == count()
+
+    def test_a_group_of_two_detectors_is_muted_as_one(self, act, store):
+        """Both detectors are muted up to the worst they saw, and undo ends these mutes and no other."""
+        write_run(store, "a", agent_id="pair", severity=Severity.MED)
+        write_run(store, "b", agent_id="pair", severity=Severity.HIGH)
+        write_run(store, "c", agent_id="pair", severity=Severity.MED, detector="retry_loop")
+        act("", path="/incidents/i-a/mute", until="worse", whole_group=True)
+        assert {"action_loop": "HIGH", "retry_loop": "MED"} == {
+            it.detector: it.up_to for it in store.list_mutes(at=0.0)
+        }
+        store.mute(Mute(agent_id="pair", detector="goal_drift", until=9e9, set_at=1.0))
+        undo = {"path": "/incidents/i-a/mute", "undo": True, "whole_group": True}
+        assert ["Alerts are sent again.", "It was not muted."] == [
+            act("", **undo)["message"] for _ in range(2)
+        ]
+        assert ["goal_drift"] == [it.detector for it in store.list_mutes(at=0.0)]
 
     def test_undo_leaves_what_was_acknowledged_before(self, act, alike, incident, store):
         """Undoing the acknowledgement of a group takes back what that request did, and nothing else."""

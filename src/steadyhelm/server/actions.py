@@ -83,8 +83,9 @@ def _unmute(call: Call, *, whole_group: bool) -> common.Done:
     set_at = {
         it.detector: it.set_at for it in call.store.list_mutes(at=0.0) if it.agent_id == incident.agent_id
     }
-    mine = set_at.get(incident.detector)
-    detectors = [it for it, at in set_at.items() if at == mine] if whole_group else [incident.detector]
+    detectors = [incident.detector]
+    if whole_group and incident.detector in set_at:
+        detectors = [it for it, at in set_at.items() if at == set_at[incident.detector]]
     with call.store.transaction():
         was_muted = [call.store.unmute(incident.agent_id, detector) for detector in detectors]
         call.note("unmute", f"{', '.join(detectors)} of {incident.agent_id}")
