@@ -94,6 +94,7 @@ class TestRuns:
             ({"state": "ended"}, 7),
             ({"state": "running,waiting"}, 0),
             ({"response": "remind,replan"}, 1),
+            ({"response": "rollback"}, 1),
             ({"response": "stop"}, 0),
             ({"q": "rename"}, 6),
             ({"q": "test"}, 1),
@@ -116,7 +117,7 @@ class TestRuns:
         """A row has the loop, the response with its outcome, the peak and the cost."""
         assert (["test"], False) == (loop["loop"]["tools"], loop["loop"]["declared"])
         assert loop["loop"]["count"] >= 8
-        assert loop["response"]["response"] in {"remind", "replan"}
+        assert "ask" == loop["response"]["response"]
         assert loop["peak"] > 0.3
         assert loop["cost_usd"] == pytest.approx(0.09)
         assert "CRITICAL" == loop["top_severity"]

@@ -12,6 +12,12 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 RESPONSES: Final = ("remind", "replan", "rollback", "ask", "stop", "block")
 
 _BY_VERDICT: Final = {"deny": "block", "rollback": "rollback", "ask": "ask", "stop": "stop"}
+_BY_ACTION: Final = {
+    DriftAction.INJECT_REMINDER: "remind",
+    DriftAction.SUMMARIZE_REPLAN: "replan",
+    DriftAction.CHECKPOINT_RESET: "rollback",
+    DriftAction.ASK_USER: "ask",
+}
 
 
 def to_bits(names: Iterable[str], all_names: tuple[str, ...]) -> int:
@@ -33,10 +39,15 @@ def from_bits(bits: int, all_names: tuple[Name, ...]) -> list[Name]:
 
 
 def name_response(intervention: Intervention) -> str:
-    """Return the response an intervention was, in the words of the screens; empty when nothing was said."""
+    """Return the response an intervention was, in the words of the screens; empty when nothing was said.
+
+    Where nothing but words was delivered, that is the response level they were written for.
+    """
     if not intervention.said:
         return ""
-    known = _BY_VERDICT.get(intervention.verdict)
-    if known is not None:
-        return known
-    return "remind" if intervention.action is DriftAction.INJECT_REMINDER else "replan"
+    return _BY_VERDICT.get(intervention.verdict) or name_level(intervention)
+
+
+def name_level(intervention: Intervention) -> str:
+    """Return the response level that an intervention was meant for, whether or not it was delivered."""
+    return _BY_ACTION.get(intervention.action, "")

@@ -33,7 +33,7 @@ from steadyhelm.server.records.incidents import (
 )
 from steadyhelm.server.records.runs import Payload
 from steadyhelm.stores.database import Connection
-from steadyhelm.stores.flags import name_response
+from steadyhelm.stores.flags import name_level, name_response
 from steadyhelm.stores.sql_store import SQLStore
 
 _PAIRS: Final = 50
@@ -243,7 +243,7 @@ def _describe(connection: Connection, run: int, intervention: Intervention) -> S
     return Said(
         step=intervention.seq + 1,
         at=intervention.timestamp,
-        response=name_response(intervention) or _name_advice(intervention),
+        response=name_response(intervention) or name_level(intervention),
         delivered=intervention.said and not intervention.not_carried_out,
         guidance=intervention.guidance,
         outcome=intervention.outcome if made is None else made.outcome,
@@ -254,9 +254,3 @@ def _describe(connection: Connection, run: int, intervention: Intervention) -> S
         tokens_saved=intervention.tokens_saved,
         measure=f"Drift {before:.2f} → {after:.2f}" if is_known else "",
     )
-
-
-def _name_advice(intervention: Intervention) -> str:
-    """Return what was advised where nothing was said."""
-    names = {"INJECT_REMINDER": "remind", "SUMMARIZE_REPLAN": "replan", "CHECKPOINT_RESET": "rollback"}
-    return names.get(intervention.action.value, "ask")
