@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable
-from contextlib import suppress
 
 Record = Callable[[], None]
 
@@ -19,31 +18,24 @@ class OpenStreams:
     """
 
     def __init__(self) -> None:
-        self._by_run: dict[str, dict[int, Record]] = {}
+        # One table for all runs: a table of each could be removed while another thread adds to it.
+        self._records: dict[tuple[str, int], Record] = {}
         self._numbers = itertools.count()
 
     def add(self, run_id: str | None, record: Record) -> int:
         """Add a generator that begins in a run; return the number to remove it by."""
         number = next(self._numbers)
         if run_id is not None:
-            self._by_run.setdefault(run_id, {})[number] = record
+            self._records[run_id, number] = record
         return number
 
     def remove(self, run_id: str | None, number: int) -> bool:
         """Remove a generator that has ended; return whether it is not recorded yet."""
-        if run_id is None:
-            return True
-        streams = self._by_run.get(run_id)
-        if streams is None or streams.pop(number, None) is None:
-            return False
-        if not streams:
-            with suppress(KeyError):  # its run has just ended
-                del self._by_run[run_id]
-        return True
+        return run_id is None or self._records.pop((run_id, number), None) is not None
 
     def record_left(self, run_id: str | None) -> None:
-        """Record the generators of a run that is about to end, and forget them."""
-        streams = self._by_run.pop(run_id, {}) if run_id is not None else {}
-        while streams:
-            _, record = streams.popitem()
-            record()
+        """Record the generators of a run that are still open; called when it ends."""
+        for key in [key for key in list(self._records) if key[0] == run_id]:
+            record = self._records.pop(key, None)
+            if record is not None:
+                record()
