@@ -21,9 +21,9 @@ FRUGAL = BaselineStats(
     agent_id=AGENT,
     calibration_runs=30,
     is_calibrated=True,
-    mean_tokens_per_run=100.0,
-    std_tokens_per_run=10.0,
-    spreads={"tokens": Spread(p50=100.0, p95=120.0)},
+    mean_tokens_per_run=2000.0,
+    std_tokens_per_run=200.0,
+    spreads={"tokens": Spread(p50=2000.0, p95=2400.0)},
 )
 """What is normal for an agent that spends little: the runs below spend much more."""
 LAVISH = structs.replace(
@@ -72,7 +72,7 @@ def spend(monitor, calls, *, first=0):
     return [
         describe(
             monitor.record_event(
-                "tool_call", "search", input_data={"q": n}, output_data=f"page {n}", token_count=200
+                "tool_call", "search", input_data={"q": n}, output_data=f"page {n}", token_count=4000
             )
         )
         for n in range(first, first + calls)

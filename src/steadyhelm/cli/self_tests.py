@@ -42,7 +42,7 @@ _FAR_TOO_MANY: Final = 1_000_000
 def check_action_loop(make: MakeDetector) -> str:
     """Check for a finding when the same call with the same result comes once more than is allowed."""
     most = getattr(make(), "max_repeats", None) or 4
-    same = [_call(seq, {"path": "a.py"}, "nothing new") for seq in range(most)]
+    same = [_call(seq, {"path": "a.py"}, "return 42") for seq in range(most)]
     other = [_call(seq, {"path": f"{seq}.py"}, f"line {seq}") for seq in range(most)]
     return _compare([most - 1], _find_steps_with_findings(make, same), _find_steps_with_findings(make, other))
 
