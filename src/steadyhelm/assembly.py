@@ -229,7 +229,8 @@ class DriftMonitor(Monitor):
 
         Objects of the frameworks in `docs/integrations` are watched at every model call and tool call, any
         other object with a method such as `invoke` or `run` by what goes in and what comes out.
-        `ask` is a function that puts a question to the user; further options are the framework's own.
+        `ask` is a function that puts a question to the user, or the name of the framework's own way to ask;
+        further options are the framework's own.
         Raises SettingsError for what cannot be watched.
         """
         if is_a(agent, WatchedObject) and getattr(agent, "_watched_by", None) is self:
@@ -238,8 +239,9 @@ class DriftMonitor(Monitor):
                     f"This agent is watched already: give {', '.join(options)} the first time."
                 )
             return agent
-        if options.get("ask") is not None:
-            require_function("ask", options["ask"])
+        ask = options.get("ask")
+        if ask is not None and not is_a(ask, str):  # a framework's own way to ask has a name
+            require_function("ask", ask)
         if instead := describe_bypass(agent):
             raise SettingsError(f"wrap() got a {type(agent).__name__}. {instead}")
         inside = agent.__dict__.get("_agent", agent) if is_a(agent, WatchedObject) else agent
