@@ -346,7 +346,7 @@ class TestOverview:
         found = get(client, "/overview")
         assert (False, 7, 1) == (found["empty"], found["runs"]["value"], found["agents_total"])
         (agent,) = found["agents"]
-        assert ("worker", "healthy", 7) == (agent["name"], agent["state"], agent["runs"]["value"])
+        assert ("worker", "drifting", 7) == (agent["name"], agent["state"], agent["runs"]["value"])
         assert agent["drift_days"][-1] is not None
         assert agent["spend"]["value"] == pytest.approx(0.09)
 

@@ -153,6 +153,29 @@ class TestDrifting:
             agent.reason,
         )
 
+    @pytest.mark.parametrize("done", DONE)
+    def test_an_agent_is_not_healthy_after_a_run_that_drifted(self, views, store, done):
+        """
+        Its last run drifted, and nobody has dealt with that yet: it drifts until somebody does.
+        """
+        act, tab = DONE[done]
+        write_run(store, "a", state="closed")
+        act(store)
+        (agent,) = read_overview(views, store, 1, None).agents
+
+        assert ("its last run drifted" if tab == "open" else "0 of 30 clean runs") == agent.reason
+        assert (tab == "open") == (agent.state == "drifting")
+
+    def test_a_clean_run_ends_it(self, views, store):
+        """
+        The next run without an incident from medium shows that the agent is on course again.
+        """
+        write_run(store, "a", days_ago=2, state="closed")
+        write_run(store, "b", days_ago=1, state="closed", severity=Severity.LOW)
+        (agent,) = read_overview(views, store, 1, None).agents
+
+        assert "learning" == agent.state
+
 
 class TestNeedsYou:
     def test_the_newest_from_high_come_first(self, views, store):

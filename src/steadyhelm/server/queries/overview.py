@@ -66,11 +66,15 @@ _EVIDENCE: Final = """
 _ONGOING: Final = f"""
     SELECT count(*) FROM incidents INDEXED BY incidents_open_groups WHERE state = 'open'
     AND review != 'false_alarm' AND agent = ? AND severity >= {Severity.MED.rank}"""
-_NEEDS: Final = f"""{INCIDENTS.format(index="INDEXED BY incidents_urgent")}
-    WHERE i.review = '' AND i.severity >= 2 AND i.acknowledged_at IS NULL AND i.state = ? AND i.last_at > ?
+_UNHANDLED: Final = """i.review = '' AND i.acknowledged_at IS NULL
     AND NOT EXISTS (SELECT 1 FROM mutes m WHERE m.agent_id = a.agent_id AND m.detector = i.detector
-        AND m.until > ? AND (m.up_to_severity IS NULL OR i.severity <= m.up_to_severity))
+        AND m.until > ? AND (m.up_to_severity IS NULL OR i.severity <= m.up_to_severity))"""
+_NEEDS: Final = f"""{INCIDENTS.format(index="INDEXED BY incidents_urgent")}
+    WHERE i.severity >= {Severity.HIGH.rank} AND i.state = ? AND i.last_at > ? AND {_UNHANDLED}
     ORDER BY i.last_at DESC LIMIT ?"""
+_UNHANDLED_IN_RUN: Final = f"""
+    SELECT count(*) FROM incidents i INDEXED BY incidents_by_run JOIN agents a ON a.id = i.agent
+    WHERE i.run = ? AND i.severity >= {Severity.MED.rank} AND {_UNHANDLED}"""
 _REST_OF_DAYS: Final = f"""
     SELECT coalesce(sum(s.cost_usd), 0.0) FROM agents a CROSS JOIN spending s ON s.agent = a.id
     WHERE s.quarter_hour >= ? AND s.quarter_hour < ? AND s.quarter_hour % {_QUARTERS} >= ?"""
@@ -264,7 +268,8 @@ def _build_agent_row(
     clean = connection.execute(_CLEAN_SCORES, (key, version, task_type, _CLEAN_READ))
     normal = make_range([score for (score,) in clean if score is not None])
     (running,) = connection.execute(_RUNNING, (key, period.now - _SILENT_S)).fetchone()
-    state, reason = _judge(head, ongoing, last_at, period.now)
+    (ended,) = connection.execute(_UNHANDLED_IN_RUN, (last_run, period.now)).fetchone()
+    state, reason = _judge(head, ongoing, ended, last_at, period.now)
     until = min(period.end_of_day, _find_next_silence(last_at, period.now), opened.until)
     shown = AgentRow(
         key=key,
@@ -313,11 +318,16 @@ def read_baseline_head(connection: Connection, agent: int) -> BaselineHead:
         return BaselineHead()
 
 
-def _judge(head: BaselineHead, ongoing: int, last_at: float, now: float) -> tuple[AgentState, str]:
+def _judge(
+    head: BaselineHead, ongoing: int, ended: int, last_at: float, now: float
+) -> tuple[AgentState, str]:
+    """Return the state of an agent and its reason; `ended` are the unhandled incidents of its last run."""
     if ongoing:
         return "drifting", f"{ongoing:,} incidents go on" if ongoing > 1 else "1 incident goes on"
     if now - last_at > _SILENT_S:
         return "silent", f"no run for {int((now - last_at) / DAY_S):,} days"
+    if ended:
+        return "drifting", "its last run drifted"
     if not head.is_calibrated:
         return "learning", f"{head.calibration_runs} of {head.required_runs} clean runs"
     return "healthy", f"compared with {head.calibration_runs:,} clean runs"
