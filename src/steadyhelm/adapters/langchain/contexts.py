@@ -48,6 +48,7 @@ class AgentContext:
         is_attached: Whether the callbacks of that call have begun.
         is_paused: Whether it waits for an answer.
         is_ended: Whether a stop has ended it with a last message, and is not raised.
+        is_entered: Whether code of its own belongs to the run already, by its outermost call.
         can_roll_back: Whether it can return to a checkpoint.
         can_deny: Whether our middleware is called before its tools.
         guided_graphs: The graphs in it where our middleware is called before the model.
@@ -78,6 +79,7 @@ class AgentContext:
         self.is_attached = False
         self.is_paused = False
         self.is_ended = False
+        self.is_entered = False
         self.can_roll_back = False
         self.can_deny = False
         self.guided_graphs: set[str] = set()
