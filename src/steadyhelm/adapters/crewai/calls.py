@@ -111,7 +111,7 @@ class ModelCalls:
 
     def settle(self, error: object = None) -> None:
         """Record a call whose end was not reported: the model has requested tools, or failed with this."""
-        pending = self._take_pending()
+        pending = self._take_pending() if self._pending is not None else None
         if pending is not None and self.run.stopped is None:
             self._record(pending, error=error)
 
@@ -206,7 +206,7 @@ class ToolCalls:
         self._run = models.run
         self._models = models
         self._requesting_message: dict[str, Any] | None = None
-        self._taken_ids: set[str] = set()
+        self._requested: list[_Request] = []
         self._lock = ForkSafeLock()
 
     # --- hooks -----------------------------------------------------------------------------------
@@ -318,11 +318,26 @@ class ToolCalls:
         message = find_requesting_message(self._models.executor)
         with self._lock:
             if message is not self._requesting_message:
-                self._requesting_message, self._taken_ids = message, set()
-            for requested in (message or {}).get("tool_calls", ()):
-                call_id, function = str(requested["id"]), requested["function"]
-                is_it = function["name"] == name and parse_args(function["arguments"]) == args
-                if is_it and call_id not in self._taken_ids:
-                    self._taken_ids.add(call_id)
-                    return call_id
+                self._requesting_message, self._requested = message, _read_requests(message)
+            for request in self._requested:
+                if request.name == name and request.args == args:
+                    self._requested = [it for it in self._requested if it.call_id != request.call_id]
+                    return request.call_id
         return f"call-{next(_call_ids)}"
+
+
+class _Request(NamedTuple):
+    """A call that a model requested in its last message."""
+
+    call_id: str
+    name: str
+    args: Any
+
+
+def _read_requests(message: dict[str, Any] | None) -> list[_Request]:
+    """Return the calls that a message requests."""
+    requested = []
+    for it in (message or {}).get("tool_calls", ()):
+        function = it["function"]
+        requested.append(_Request(str(it["id"]), function["name"], parse_args(function["arguments"])))
+    return requested

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from steadyhelm.adapters.crewai.calls import ModelCalls, ToolCalls
 from steadyhelm.adapters.crewai.translate import read_crew_goal, read_name, read_user_text
@@ -23,6 +23,10 @@ try:
     from crewai.hooks.dispatch import InterceptionPoint, get_scoped_hooks, scoped_hooks
 except ImportError as exc:
     raise MissingExtraError("CrewAI adapter", extra="crewai") from exc
+
+
+CallsName = Literal["models", "tools"]
+"""The attribute of a context that has the model calls or the tool calls of its run."""
 
 
 class WorkContext:
@@ -164,15 +168,16 @@ def _add_hook(point: InterceptionPoint) -> list[Callable[[Any], Any]]:
     return [*before, ours] if ours is not None and ours not in before else before
 
 
-def _make_hook(where: str, act: Callable[[WorkContext, Any], Any]) -> Callable[[Any], Any]:
-    """Return a hook that acts in the current context; only an abort gets out of it."""
+def _make_hook(where: str, part: CallsName, act: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """Return a hook that acts on the calls of the current run; only an abort gets out of it."""
 
     def hook(payload: Any) -> Any:
         context = _current.get()
-        if context is None or context.run is None:
+        calls = None if context is None else getattr(context, part)
+        if context is None or calls is None:
             return None
         try:
-            return act(context, payload)
+            return act(calls, payload)
         except HookAborted:
             raise
         except Exception as exc:  # noqa: BLE001 - a failure of ours must not reach the agent
@@ -182,29 +187,19 @@ def _make_hook(where: str, act: Callable[[WorkContext, Any], Any]) -> Callable[[
     return hook
 
 
-def _before_model(context: WorkContext, payload: Any) -> None:
-    if context.models is not None:
-        context.models.before(payload)
-
-
-def _after_model(context: WorkContext, payload: Any) -> None:
-    if context.models is not None:
-        context.models.after(payload)
-
-
-def _before_tool(context: WorkContext, payload: Any) -> bool | None:
-    return context.tools.before(payload) if context.tools is not None else None
-
-
-def _after_tool(context: WorkContext, payload: Any) -> str | None:
-    return context.tools.after(payload) if context.tools is not None else None
-
-
 _HOOKS: Final = {
-    InterceptionPoint.PRE_MODEL_CALL: _make_hook("before a model call", _before_model),
-    InterceptionPoint.POST_MODEL_CALL: _make_hook("after a model call", _after_model),
-    InterceptionPoint.PRE_TOOL_CALL: _make_hook("before a tool call", _before_tool),
-    InterceptionPoint.POST_TOOL_CALL: _make_hook("after a tool call", _after_tool),
+    InterceptionPoint.PRE_MODEL_CALL: _make_hook(
+        "before a model call", "models", lambda calls, it: calls.before(it)
+    ),
+    InterceptionPoint.POST_MODEL_CALL: _make_hook(
+        "after a model call", "models", lambda calls, it: calls.after(it)
+    ),
+    InterceptionPoint.PRE_TOOL_CALL: _make_hook(
+        "before a tool call", "tools", lambda calls, it: calls.before(it)
+    ),
+    InterceptionPoint.POST_TOOL_CALL: _make_hook(
+        "after a tool call", "tools", lambda calls, it: calls.after(it)
+    ),
 }
 
 
@@ -215,9 +210,12 @@ def _handle_event(source: Any, event: Any) -> None:
     """Handle an event of the bus that happened in this context."""
     context = _current.get()
     handle = _EVENTS.get(event.type)
-    if context is not None and handle is not None:
-        with context.boundary.guard(event.type):
-            handle(context, source, event)
+    if context is None or handle is None:
+        return
+    try:
+        handle(context, source, event)
+    except BaseException as exc:  # noqa: BLE001 - not even an exit that an object of the host raises
+        context.boundary.monitor.health.swallow(f"crewai adapter, {event.type}", exc)
 
 
 def _start_crew(context: WorkContext, crew: Any, event: Any) -> None:
@@ -263,20 +261,13 @@ def _record_feedback(context: WorkContext, _flow: Any, event: Any) -> None:
         context.run.record_user_message(event.feedback)
 
 
-def _make_model_event_handler(
-    act: Callable[[ModelCalls, Any], None],
-) -> Callable[[WorkContext, Any, Any], None]:
+def _for_calls(part: CallsName, act: Callable[[Any, Any], None]) -> Callable[[WorkContext, Any, Any], None]:
+    """Return a handler of an event about the model calls or tool calls of the current run."""
+
     def handle(context: WorkContext, _source: Any, event: Any) -> None:
-        if context.models is not None:
-            act(context.models, event)
-
-    return handle
-
-
-def _for_tools(act: Callable[[ToolCalls, Any], None]) -> Callable[[WorkContext, Any, Any], None]:
-    def handle(context: WorkContext, _source: Any, event: Any) -> None:
-        if context.tools is not None:
-            act(context.tools, event)
+        calls = getattr(context, part)
+        if calls is not None:
+            act(calls, event)
 
     return handle
 
@@ -295,10 +286,10 @@ _EVENTS: Final[dict[str, Callable[[WorkContext, Any, Any], None]]] = {
     "lite_agent_execution_completed": _end_work,
     "lite_agent_execution_error": _end_work,
     "human_feedback_received": _record_feedback,
-    "llm_call_completed": _make_model_event_handler(lambda models, event: models.record_completed(event)),
-    "llm_call_failed": _make_model_event_handler(lambda models, event: models.record_failed(event)),
-    "tool_usage_started": _for_tools(lambda tools, event: tools.record_started(event)),
-    "tool_usage_finished": _for_tools(lambda tools, event: tools.record_finished(event)),
-    "tool_usage_error": _for_tools(lambda tools, event: tools.record_raised(event)),
-    "tool_failure_detected": _for_tools(lambda tools, event: tools.record_failure(event)),
+    "llm_call_completed": _for_calls("models", lambda calls, it: calls.record_completed(it)),
+    "llm_call_failed": _for_calls("models", lambda calls, it: calls.record_failed(it)),
+    "tool_usage_started": _for_calls("tools", lambda calls, it: calls.record_started(it)),
+    "tool_usage_finished": _for_calls("tools", lambda calls, it: calls.record_finished(it)),
+    "tool_usage_error": _for_calls("tools", lambda calls, it: calls.record_raised(it)),
+    "tool_failure_detected": _for_calls("tools", lambda calls, it: calls.record_failure(it)),
 }

@@ -48,6 +48,7 @@ class AgentContext:
         is_attached: Whether the callbacks of that call have begun.
         is_paused: Whether it waits for an answer.
         is_ended: Whether a stop has ended it with a last message, and is not raised.
+        is_entered: Whether code of its own belongs to the run already, by its outermost call.
         can_roll_back: Whether it can return to a checkpoint.
         can_deny: Whether our middleware is called before its tools.
         guided_graphs: The graphs in it where our middleware is called before the model.
@@ -55,7 +56,7 @@ class AgentContext:
         requested_calls: Calls the model asked for that were not reported yet.
         middleware_calls: Calls that our middleware reports, while they are made.
         paused_children: The agents inside it that wait for an answer, by call and name.
-        callback_ids: Its callback runs that have not ended.
+        callback_ids: Its callback runs that have not ended, by the numbers of their ids.
         edits: The edits of the conversation of each of its graphs.
     """
 
@@ -78,6 +79,7 @@ class AgentContext:
         self.is_attached = False
         self.is_paused = False
         self.is_ended = False
+        self.is_entered = False
         self.can_roll_back = False
         self.can_deny = False
         self.guided_graphs: set[str] = set()
@@ -85,7 +87,7 @@ class AgentContext:
         self.requested_calls: BoundedDict[str, RequestedToolCall] = BoundedDict(_MAX_REQUESTED_CALLS)
         self.middleware_calls: dict[str, MiddlewareCall] = {}
         self.paused_children: dict[str, AgentContext] = {}
-        self.callback_ids: set[UUID] = set()
+        self.callback_ids: set[int] = set()
         self.edits: dict[str, ConversationEdits] = {}
         self._lock = ForkSafeLock()
 
@@ -148,8 +150,8 @@ class AgentContexts:
         self._boundary = boundary
         self._claimed: deque[UUID] = deque(maxlen=_MAX_CLAIMED)
         self._paused: RunTable[AgentContext] = RunTable(boundary, AgentContext.end)
-        # Bounded, since not every callback run is reported to end.
-        self._callback_runs: OrderedDict[UUID, CallbackRun] = OrderedDict()
+        # Bounded, since not every callback run is reported to end. A UUID would compute its hash each time.
+        self._callback_runs: OrderedDict[int, CallbackRun] = OrderedDict()
         self._places: dict[str, CallbackRun] = {}
         self._lock = ForkSafeLock()
 
@@ -164,7 +166,7 @@ class AgentContexts:
         if callback_id is None:
             return None
         with self._lock:
-            found = self._callback_runs.get(callback_id)
+            found = self._callback_runs.get(callback_id.int)
             if found is None and metadata:
                 found = self._places.get(str(metadata.get(PLACE_KEY, "")))
             return found
@@ -178,19 +180,19 @@ class AgentContexts:
         callback_run.graph = place.rpartition("|")[0]
         callback_run.is_prebuilt = metadata.get("ls_integration") == "langchain_create_agent"
         with self._lock:
-            self._callback_runs[callback_id] = callback_run
-            callback_run.context.callback_ids.add(callback_id)
+            self._callback_runs[callback_id.int] = callback_run
+            callback_run.context.callback_ids.add(callback_id.int)
             if place and callback_run.kind == "chain":
                 self._places.setdefault(place, callback_run)
             if len(self._callback_runs) > _MAX_CALLBACK_RUNS:
                 self.remove(next(iter(self._callback_runs)))
 
-    def remove(self, callback_id: UUID) -> CallbackRun | None:
-        """Forget a callback run that has ended, and return it."""
+    def remove(self, number: int) -> CallbackRun | None:
+        """Forget a callback run that has ended, by the number of its id, and return it."""
         with self._lock:
-            callback_run = self._callback_runs.pop(callback_id, None)
+            callback_run = self._callback_runs.pop(number, None)
             if callback_run is not None:
-                callback_run.context.callback_ids.discard(callback_id)
+                callback_run.context.callback_ids.discard(number)
                 if self._places.get(callback_run.place) is callback_run:
                     del self._places[callback_run.place]
         return callback_run
@@ -198,8 +200,8 @@ class AgentContexts:
     def remove_all(self, context: AgentContext) -> None:
         """Forget the callback runs of an agent that is done: the end of a cancelled one is not reported."""
         with self._lock:
-            for callback_id in list(context.callback_ids):
-                self.remove(callback_id)
+            for number in list(context.callback_ids):
+                self.remove(number)
             context.callback_ids.clear()
 
     # --- agents ------------------------------------------------------------------------------------------
@@ -225,7 +227,9 @@ class AgentContexts:
         if above is None:
             context = self._start_alone(callback_id, given, agent, details.get("thread_id"))
             callback_run = CallbackRun(context, "chain", is_first=True)
-        elif _starts_agent(above, agent, tags, details):
+        elif (agent or above.kind == "tool" or not above.is_prebuilt) and _starts_agent(
+            above, agent, tags, details
+        ):
             context = self._start_inside(above, given, agent)
             callback_run = CallbackRun(context, "chain", is_first=True, call_id=above.call_id)
         else:

@@ -228,10 +228,12 @@ class GraphCall:
         """Open a block of code that belongs to the agent."""
         run, before = self.context.run, opened.get()
         opened.set((*before, (self._handler, self.context)))
+        self.context.is_entered = run is not None
         try:
             with run.activate() if run is not None else nullcontext():
                 yield
         finally:
+            self.context.is_entered = False
             opened.set(before)
 
     @contextmanager

@@ -130,7 +130,9 @@ class CallbackHandler:
         **_: Any,
     ) -> None:
         """Add a graph, one of its nodes, or another chain that starts."""
-        context = self._find_opened()
+        inside = opened.get()
+        is_own = bool(inside) and inside[-1][0] is self
+        context = inside[-1][1] if is_own else self._find_opened()
         if context is not None and not context.is_attached:
             context.is_attached = True
             self.contexts.add(run_id, CallbackRun(context, "chain", is_first=True), metadata)
@@ -140,7 +142,7 @@ class CallbackHandler:
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
         """Forget the chain, and record the calls whose results it returns and that no tool was called for."""
-        ended = self.contexts.remove(run_id)
+        ended = self.contexts.remove(run_id.int)
         if ended is None:
             return
         context = ended.context
@@ -151,7 +153,7 @@ class CallbackHandler:
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Forget the chain, which has failed or waits for an answer."""
-        ended = self.contexts.remove(run_id)
+        ended = self.contexts.remove(run_id.int)
         if ended is None:
             return
         if is_a(error, GraphInterrupt):
@@ -160,23 +162,18 @@ class CallbackHandler:
 
     # --- models ------------------------------------------------------------------------------------
 
-    def on_chat_model_start(self, serialized: Any, messages: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Record that a chat model is called; raises to stop."""
-        self._start_model(messages[0] if messages else None, **kwargs)
-
-    def on_llm_start(self, serialized: Any, prompts: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Record that a text completion model is called; raises to stop."""
-        self._start_model(prompts[0] if prompts else None, **kwargs)
-
-    def _start_model(
+    def on_chat_model_start(
         self,
-        given: Any,
+        serialized: Any,  # noqa: ARG002
+        prompts: Any,
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
         metadata: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
+        """Record that a model is called; raises to stop."""
+        given = prompts[0] if prompts else None
         above = self.contexts.find(parent_run_id, metadata) or _inside(self._find_opened())
         context = above.context if above is not None else self.contexts.start_single(run_id, given)
         run = context.run or context.ensure_run(given)
@@ -190,9 +187,11 @@ class CallbackHandler:
             run_id, CallbackRun(context, "model", is_first=above is None, model=model), metadata
         )
 
+    on_llm_start = on_chat_model_start
+
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
         """Record a model's reply, and note the calls it asks for."""
-        ended = self.contexts.remove(run_id)
+        ended = self.contexts.remove(run_id.int)
         if ended is None or ended.context.run is None:
             return
         context, run = ended.context, ended.context.run
@@ -207,7 +206,7 @@ class CallbackHandler:
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, response: Any = None, **_: Any) -> None:
         """Record that a model has failed, or that its reply is not read to the end."""
-        ended = self.contexts.remove(run_id)
+        ended = self.contexts.remove(run_id.int)
         if ended is None or ended.context.run is None:
             return
         failure = None if is_a(error, GeneratorExit) else error
@@ -250,13 +249,13 @@ class CallbackHandler:
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
         """Record a tool's result, unless our middleware reports it."""
-        ended = self.contexts.remove(run_id)
+        ended = self.contexts.remove(run_id.int)
         if ended is not None and ended.context.run is not None:
             self._end_tool(ended, ended.context.run, output, None)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Record a tool's failure, unless our middleware reports it."""
-        ended = self.contexts.remove(run_id)
+        ended = self.contexts.remove(run_id.int)
         if ended is not None and ended.context.run is not None:
             self._end_tool(ended, ended.context.run, None, error)
 

@@ -4,6 +4,7 @@ import functools
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from types import CellType, FunctionType, MethodType
 from typing import Any, Final, Literal
 
@@ -37,6 +38,8 @@ except ImportError as exc:
 
 _CHECKPOINTER_KEY: Final = "__pregel_checkpointer"
 _MAX_SEARCHED: Final = 20_000
+_INSIDE: Final = nullcontext()
+"""The block of code of an agent whose outermost call has entered its run already."""
 
 
 class SteadyhelmMiddleware(AgentMiddleware):
@@ -86,7 +89,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
         request = self._steer_request(node, node.context.run, request)
         if isinstance(request, AIMessage):
             return request
-        with node.context.run.activate():
+        with _INSIDE if node.context.is_entered else node.context.run.activate():
             return handler(request)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -97,7 +100,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
         request = self._steer_request(node, node.context.run, request)
         if isinstance(request, AIMessage):
             return request
-        with node.context.run.activate():
+        with _INSIDE if node.context.is_entered else node.context.run.activate():
             return await handler(request)
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
@@ -111,7 +114,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
         if refusal is not None:
             return refusal
         try:
-            with run.activate():
+            with _INSIDE if node.context.is_entered else run.activate():
                 output = handler(request)
         except BaseException as exc:
             self._end_call(node.context, run, call_id, error=exc)
@@ -130,7 +133,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
         if refusal is not None:
             return refusal
         try:
-            with run.activate():
+            with _INSIDE if node.context.is_entered else run.activate():
                 output = await handler(request)
         except BaseException as exc:
             self._end_call(node.context, run, call_id, error=exc)

@@ -121,7 +121,7 @@ def read_structured_answer(output: Any) -> bool | None:
 
 
 def _is_tool_message(output: Any) -> bool:
-    kind = _read_held(output, "type")
+    kind = MISSING if is_a(output, dict) else read_field(output, "type")
     return type(kind) is str and kind == "tool"
 
 
