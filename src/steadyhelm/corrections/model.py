@@ -10,20 +10,21 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from steadyhelm.corrections.features import ReplyFeatures, score_cues
+from steadyhelm.lazy_properties import lazy_property
 
 WEIGHTS_FILE: Final = "weights.json"
 WEIGHTS_VERSION: Final = 2
 _TERM: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?|[?!]")
 
 
-class LinearModel(Struct, frozen=True, kw_only=True):
+class LinearModel(Struct, frozen=True, kw_only=True, dict=True):
     """A multinomial logistic regression: weights of numbers and of terms for each class, relative to `base`.
 
     A term's row has its rarity first, then its weights.
@@ -68,8 +69,16 @@ class LinearModel(Struct, frozen=True, kw_only=True):
     def _find_rows(
         self, numbers: Mapping[str, float], terms: Mapping[str, int]
     ) -> list[tuple[tuple[float, ...], float]]:
-        rows = [(row, numbers[name]) for name, row in self.numbers.items() if numbers.get(name)]
+        # Most numbers are 0. The others are added in the order of the weights: a sum depends on its order.
+        known, places = self.numbers, self._places
+        found = filter(places.__contains__, compress(numbers, numbers.values()))
+        rows = [(known[name], numbers[name]) for name in sorted(found, key=places.__getitem__)]
         return rows + [(self.terms[term][1:], value) for term, value in self._weigh(terms).items()]
+
+    @lazy_property
+    def _places(self) -> dict[str, int]:
+        """The place of each number in the order of the weights."""
+        return {name: place for place, name in enumerate(self.numbers)}
 
     def _weigh(self, terms: Mapping[str, int]) -> dict[str, float]:
         return weigh_terms(terms, {term: self.terms[term][0] for term in terms if term in self.terms})

@@ -103,8 +103,8 @@ class Capture:
             metadata_json = encode_canonical(details)
         if self._redacts:
             if self._redactor.may_contain_secret(input_json + output_json):
-                input_data, input_json = self._redactor.redact(input_data, input_json)
-                output_data, output_json = self._redactor.redact(output_data, output_json)
+                input_data, input_json = self._redactor.redact_suspicious(input_data, input_json)
+                output_data, output_json = self._redactor.redact_suspicious(output_data, output_json)
             if metadata_json:
                 details, metadata_json = self._redactor.redact(details, metadata_json)
             if text:

@@ -3,6 +3,7 @@
 import re
 import string
 from collections.abc import Collection, Iterable
+from itertools import filterfalse
 from typing import Final
 
 from steadyhelm.redaction.hints import compile_search
@@ -50,7 +51,7 @@ class HintIndex:
                 possible.update(hints_with_it)
         if not self._harmless.issuperset(words):
             new = []
-            for word in set(words) - self._harmless:
+            for word in set(filterfalse(self._harmless.__contains__, words)):
                 hints = self._telling.get(word)
                 if hints is None:
                     new.append(word)
@@ -58,6 +59,8 @@ class HintIndex:
                     possible.update(hints)
             if new:
                 possible.update(self._learn(new))
+        if not possible:
+            return possible
         # What is made of letters alone was found in a word: that is all of it.
         return {hint for hint in possible if hint in self._in_words or _is_in(hint, lowered)}
 

@@ -98,8 +98,13 @@ class Redactor:
         if not encoded or not self.may_contain_secret(encoded):
             return value, encoded
         plain = msgspec.json.decode(encoded)
-        redacted = self._structures.redact(plain)
-        return (value, encoded) if redacted is plain else (redacted, encode_canonical(redacted))
+        redacted, clean = self.redact_suspicious(plain, encoded)
+        return (value, encoded) if redacted is plain else (redacted, clean)
+
+    def redact_suspicious(self, plain: Any, encoded: bytes) -> tuple[Any, bytes]:
+        """Return plain data and its canonical JSON without secrets, where the first look was taken already."""
+        redacted = self._structures.redact(plain) if encoded else plain
+        return (plain, encoded) if redacted is plain else (redacted, encode_canonical(redacted))
 
     def redact_text(self, text: str) -> str:
         """Return a text without secrets.
