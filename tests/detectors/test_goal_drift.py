@@ -415,6 +415,14 @@ class TestTopic:
         assert said_at(GoalDrift(goal=goal), off, *[OFF_COURSE] * 9)
         assert [] == said_at(GoalDrift(goal=goal), on, *[OFF_COURSE] * 9)
 
+    def test_a_goal_of_which_a_part_is_missing_needs_more_steps(self):
+        """
+        What the steps name may have stood in what a recorder cut from the goal.
+        """
+        goal = "Book the cheapest direct flight from Berlin to Oslo ...[420 characters cut]... aisle, no meat"
+
+        assert [5] == said_at(GoalDrift(goal=goal), *[OFF_COURSE] * 6)
+
     def test_an_agent_that_has_worked_on_it(self):
         """
         One step on the task is enough not to be judged by topic alone: the rest needs to be learnt.

@@ -41,6 +41,8 @@ _LONG_TASK_WORDS: Final = 8
 _MIN_STEPS: Final = 3
 _MIN_WORDS, _MIN_WORDS_OF_SHORT_TASKS = 20, 60
 """How many words about a topic the steps have in all: a long reply says as much as several short ones."""
+_FACTOR_OF_CUT_TASKS: Final = 2
+"""How much more that is when part of the task's text is missing: what is named may have stood there."""
 CALL_WORD_SHARE: Final = 0.5
 """What a word in the arguments of a call counts of one in a reply: many are the same in any task."""
 MIN_WORDS_OF_REPLY: Final = 7.5
@@ -142,7 +144,7 @@ class StepDrift(Struct):
     def _says_enough(self, dna: GoalDNA) -> bool:
         """Return whether the steps have words enough that an agent at work would have named its task."""
         least = _MIN_WORDS if len(dna.core) >= _LONG_TASK_WORDS else _MIN_WORDS_OF_SHORT_TASKS
-        return self.steps >= _MIN_STEPS and self.words >= least
+        return self.steps >= _MIN_STEPS and self.words >= least * (_FACTOR_OF_CUT_TASKS if dna.is_cut else 1)
 
 
 def find_limit(peaks: Sequence[float]) -> float:
