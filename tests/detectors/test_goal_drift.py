@@ -387,7 +387,41 @@ class TestTopic:
         """
         goal = "Book the cheapest direct flight from Berlin to Oslo on Friday, aisle seat, vegetarian meal"
 
-        assert [4, 5] == said_at(GoalDrift(goal=goal), *[OFF_COURSE] * 6)
+        assert [2, 3, 4, 5] == said_at(GoalDrift(goal=goal), *[OFF_COURSE] * 6)
+
+    def test_long_replies_say_more_than_short_ones(self):
+        """
+        An agent that writes much about something else is reported after fewer replies.
+        """
+        long = f"{OFF_COURSE} {SONNETS} {SHANTY}"
+
+        assert [2, 3, 4, 5] == said_at(GoalDrift(goal=GOAL), *[long] * 6)
+
+    def test_calls_say_less_than_replies(self):
+        """
+        Half of what a call names are its own fields and folders: more calls than replies are needed.
+        """
+        steps = [structs.replace(event, input_data={"query": OFF_COURSE}) for event in events("." * 30)]
+
+        assert [17] == fired_at(GoalDrift(goal=GOAL), steps)
+
+    def test_a_word_that_agents_use_in_any_task_does_not_name_it(self):
+        """
+        A step of another task mentions users and defaults too.
+        """
+        goal = "Change the default email address of a user of the newsletter to the invoice address"
+        off, on = "The user has another default.", "The newsletter has another default."
+
+        assert said_at(GoalDrift(goal=goal), off, *[OFF_COURSE] * 9)
+        assert [] == said_at(GoalDrift(goal=goal), on, *[OFF_COURSE] * 9)
+
+    def test_a_goal_of_which_a_part_is_missing_needs_more_steps(self):
+        """
+        What the steps name may have stood in what a recorder cut from the goal.
+        """
+        goal = "Book the cheapest direct flight from Berlin to Oslo ...[420 characters cut]... aisle, no meat"
+
+        assert [5] == said_at(GoalDrift(goal=goal), *[OFF_COURSE] * 6)
 
     def test_an_agent_that_has_worked_on_it(self):
         """

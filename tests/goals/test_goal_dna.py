@@ -249,6 +249,24 @@ class TestState:
         """
         assert 5000 > len(msgspec.msgpack.encode(GoalDNA("word and other things " * 100_000)))
 
+    @pytest.mark.parametrize(
+        ("goal", "is_cut"),
+        [
+            ("Translate the contract", False),
+            ("Translate the contract ...[420 characters cut]... into Finnish", True),
+            ("Translate the contract [truncated]", True),
+            ("Translate it (12 lines omitted)", True),
+            ("Titles are truncated to 30 characters", False),
+            (" ".join(f"{one}{two}ord" for one in "bcdfghklmn" for two in "aeiouyaeio"), False),
+            (" ".join(f"{one}{two}ords" for one in "bcdfghklmnprstvwz" for two in "aeiouy"), True),
+        ],
+    )
+    def test_it_knows_that_part_of_the_goal_is_missing(self, goal, is_cut):
+        """
+        A recorder says that it cut the text, or it has more words than are kept.
+        """
+        assert is_cut == GoalDNA(goal).is_cut
+
 
 class TestIds:
     @given(st.text("aZé179#_-., /", max_size=60))

@@ -117,6 +117,32 @@ class TestDrift:
         assert tracker.drift is not None
 
 
+class TestCalls:
+    @pytest.mark.parametrize(
+        "text", ["one\nquantum\tentanglement", "one\r\nquantum entanglement", 'a "quantum"\nentanglement']
+    )
+    def test_line_ends_and_tabs_are_no_letters(self, text):
+        """
+        How JSON writes the end of a line does not become part of the next word.
+        """
+        assert {"quantum", "entangl"} <= {*tracking().compare_call(call(code=text)).words}
+
+    def test_the_folders_above_a_file_say_nothing(self):
+        """
+        Every call in a project names the folders above it: only the nearest two are read.
+        """
+        path = "/home/quantum/entanglement/cryostats/physicists/superconductors.py"
+
+        assert ["cryostat", "physicist", "superconductor"] == tracking().compare_call(call(path=path)).words
+
+    @pytest.mark.parametrize("hostile", ["/" * 5000, "/a" * 5000, '"/' * 5000, "/a" * 5000 + " "])
+    def test_any_path_is_read_in_time(self, hostile):
+        """
+        Paths of any shape and length are read.
+        """
+        tracking().compare_call(call(path=hostile))
+
+
 class TestWhatGrowsIt:
     @pytest.mark.parametrize(
         "touched",

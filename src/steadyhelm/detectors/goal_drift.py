@@ -20,7 +20,14 @@ from steadyhelm.embedders.idf import (
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import MED_FROM, DriftEvent
-from steadyhelm.goals.departure import MIN_RUNS_LEARNT, Departure, StepDrift, explain_not_comparable
+from steadyhelm.goals.departure import (
+    CALL_WORD_SHARE,
+    MIN_RUNS_LEARNT,
+    MIN_WORDS_OF_REPLY,
+    Departure,
+    StepDrift,
+    explain_not_comparable,
+)
 from steadyhelm.goals.tracker import SHORTEST_REPLY_CHARS, GoalTracker
 from steadyhelm.goals.vocabulary import find_divergence
 from steadyhelm.loops.steps import works_on_files
@@ -156,7 +163,8 @@ class GoalDrift(Detector):
         if not self._has_goal:
             return None
         drift, change = self._measure_reply(text, baseline)
-        is_compared = memory.steps.add(drift, change, tracker.reply_names, event.event_id)
+        names, words = tracker.reply_names, max(MIN_WORDS_OF_REPLY, len(tracker.said))
+        is_compared = memory.steps.add(drift, change, names, event.event_id, words)
         found = self._judge(event, text, baseline, is_compared=is_compared)
         self._record_words(tracker.said)
         return found
@@ -204,7 +212,13 @@ class GoalDrift(Detector):
         compared = self._tracker.compare_call(event, weigh, self._is_used)
         if compared is None:
             return None
-        is_compared = self._memory.steps.add(compared.drift, compared.change, compared.named, event.event_id)
+        is_compared = self._memory.steps.add(
+            compared.drift,
+            compared.change,
+            compared.named,
+            event.event_id,
+            CALL_WORD_SHARE * len(compared.words),
+        )
         found = self._judge(event, "", baseline, is_compared=is_compared)
         self._record_words(compared.words)
         return found

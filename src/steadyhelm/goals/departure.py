@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
-from steadyhelm.goals.tokens import sum_weights
+from steadyhelm.goals.tokens import weigh_names
 from steadyhelm.goals.vocabulary import GoalDNA
 from steadyhelm.windows import measure_rarity, quantile
 
@@ -38,7 +38,15 @@ _PROOFS_KEPT: Final = 5
 
 _MIN_TASK_WORDS: Final = 3
 _LONG_TASK_WORDS: Final = 8
-_MIN_STEPS, _MIN_STEPS_OF_SHORT_TASKS = 5, 8
+_MIN_STEPS: Final = 3
+_MIN_WORDS, _MIN_WORDS_OF_SHORT_TASKS = 20, 60
+"""How many words about a topic the steps have in all: a long reply says as much as several short ones."""
+_FACTOR_OF_CUT_TASKS: Final = 2
+"""How much more that is when part of the task's text is missing: what is named may have stood there."""
+CALL_WORD_SHARE: Final = 0.5
+"""What a word in the arguments of a call counts of one in a reply: many are the same in any task."""
+MIN_WORDS_OF_REPLY: Final = 7.5
+"""What a reply counts at least: eight short ones are enough for any task."""
 _MIN_TOPIC_DRIFT: Final = 0.5
 """The drift of a step that names nothing of a long task; for shorter tasks it is less."""
 _TASK_PRIOR_WORDS: Final = 3
@@ -69,7 +77,8 @@ class StepDrift(Struct):
 
     `change` is the average in which words that the run has used before count half, and `peak` the highest of
     it in the run.
-    `named` are the words of the task that any step has named, `proofs` the ids of the last steps compared.
+    `words` counts the words about a topic in these steps, `named` are the words of the task that any step has
+    named, `proofs` the ids of the last steps compared.
     """
 
     average: float | None = None
@@ -78,9 +87,17 @@ class StepDrift(Struct):
     proofs: list[str] = field(default_factory=list)
     peak: float | None = None
     change: float | None = None
+    words: float = 0.0
 
-    def add(self, drift: float | None, change: float | None, named: Collection[str], event_id: str) -> bool:
-        """Add a step; return whether it could be compared with the task."""
+    def add(
+        self,
+        drift: float | None,
+        change: float | None,
+        named: Collection[str],
+        event_id: str,
+        words: float = 0.0,
+    ) -> bool:
+        """Add a step with words that count so much; return whether it could be compared with the task."""
         if named:
             self.named += [word for word in named if word not in self.named]
         if drift is None:
@@ -92,12 +109,14 @@ class StepDrift(Struct):
         self.change = before + _CHANGE_SMOOTHING * (max(lowest, drift if change is None else change) - before)
         self.peak = max(self.peak or 0.0, self.change)
         self.steps += 1
+        self.words += words
         self.proofs = [*self.proofs, event_id][-_PROOFS_KEPT:]
         return True
 
     def start_new_task(self) -> None:
         """Forget the steps of the task before; the peak is the run's."""
-        self.average, self.change, self.steps, self.named, self.proofs = None, None, 0, [], []
+        self.average, self.change, self.named, self.proofs = None, None, [], []
+        self.steps, self.words = 0, 0.0
 
     def judge_by_limit(self, peaks: Sequence[float]) -> Departure | None:
         """Return how the run departs from what is usual for this agent, None when it does not.
@@ -114,14 +133,18 @@ class StepDrift(Struct):
     def judge_by_topic(self, dna: GoalDNA) -> Departure | None:
         """Return how the steps depart from the topic of the task, None when they do not, or are too few."""
         words = len(dna.core)
-        least = _MIN_STEPS if words >= _LONG_TASK_WORDS else _MIN_STEPS_OF_SHORT_TASKS
-        if self.average is None or self.steps < least:
+        if self.average is None or not self._says_enough(dna):
             return None
         if self.average < _MIN_TOPIC_DRIFT * words / (words + _TASK_PRIOR_WORDS):
             return None
-        task = min(sum_weights(dna.core), _ENOUGH_NAMED_WEIGHT)
-        is_named = sum_weights(self.named) > _MAX_NAMED_SHARE * task
+        task = min(weigh_names(dna.core), _ENOUGH_NAMED_WEIGHT)
+        is_named = weigh_names(self.named) > _MAX_NAMED_SHARE * task
         return None if is_named else Departure(_TOPIC_SCORE, self.average, None)
+
+    def _says_enough(self, dna: GoalDNA) -> bool:
+        """Return whether the steps have words enough that an agent at work would have named its task."""
+        least = _MIN_WORDS if len(dna.core) >= _LONG_TASK_WORDS else _MIN_WORDS_OF_SHORT_TASKS
+        return self.steps >= _MIN_STEPS and self.words >= least * (_FACTOR_OF_CUT_TASKS if dna.is_cut else 1)
 
 
 def find_limit(peaks: Sequence[float]) -> float:

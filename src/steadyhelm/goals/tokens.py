@@ -31,6 +31,10 @@ _LETTERS_ONLY: Final = bytes(code if chr(code).isalpha() else 32 for code in ran
 _PART: Final = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])")
 
 
+COMMON_STEM_WEIGHT: Final = 0.2
+"""The weight of a stem that agents of several kinds use, whatever its length."""
+
+
 class Tokens(NamedTuple):
     """The stems of a text's content words, in order and each once, and the number of its plain words."""
 
@@ -77,6 +81,12 @@ def to_text(value: Any) -> str:
 def sum_weights(stems: Iterable[str]) -> float:
     """Return the sum of the words' weights. A rare word weighs more than a common one."""
     return sum(WEIGHT_BY_LENGTH[len(stem)] for stem in stems)
+
+
+def weigh_names(stems: Iterable[str]) -> float:
+    """Return how much evidence the words of a task are that a step names: common ones are little."""
+    common = _load_common_stems()
+    return sum(COMMON_STEM_WEIGHT if stem in common else WEIGHT_BY_LENGTH[len(stem)] for stem in stems)
 
 
 def stem_word(word: str) -> str:
@@ -167,3 +177,9 @@ def _load_plain_stems() -> frozenset[str]:
     """Return the stems of the words that are no evidence for or against a topic."""
     plain = load_lexicon(__package__, "words")["plain"].words
     return frozenset(map(stem_word, plain)) | _load_work_stems()
+
+
+@functools.cache
+def _load_common_stems() -> frozenset[str]:
+    """Return the stems that agents of several kinds use."""
+    return frozenset(map(stem_word, load_lexicon(__package__, "words")["common"].words))

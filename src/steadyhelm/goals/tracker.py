@@ -35,6 +35,12 @@ _FILE_ARGUMENTS: Final = (
     *("path", "file_path", "command", "filePath", "filename", "file", "notebook_path", "target_file"),
     *("cmd", "cwd"),
 )
+_ESCAPED: Final = re.compile(rb"\\.")
+"""A line end or a tab as it is written in JSON: its letter does not belong to the next word."""
+
+_PARENT_FOLDERS: Final = re.compile(rb'(?<=")/(?:[^/"\\ ]+/){1,40}(?=(?:[^/"\\ ]+/){2}[^/"\\ ])')
+"""The folders of an argument that is an absolute path, but for the nearest: they are those of all calls."""
+
 _PATH_IN_COMMAND: Final = re.compile(
     r"(?<![\w.@-])[\w.@-]*/[\w./@-]+|(?<![\w.-])[\w-]{2,60}\.[A-Za-z]\w{0,4}\b"
 )
@@ -198,7 +204,9 @@ class GoalTracker(Struct):
         if isinstance(event.input_data, str):
             text = to_text(event.input_data)
         else:
-            text = encode_arguments(event)[:_ARGUMENT_BYTES_READ].decode("utf-8", "replace")
+            encoded = encode_arguments(event)[:_ARGUMENT_BYTES_READ]
+            encoded = _PARENT_FOLDERS.sub(b"", _ESCAPED.sub(b" ", encoded))
+            text = encoded.decode("utf-8", "replace")
         return self.dna.compare(tokenize(text, _ARGUMENT_CHARS_READ), weigh, is_used)
 
     def _update_vocabulary(self, dna: GoalDNA) -> None:

@@ -24,6 +24,7 @@ from steadyhelm.goals.tokens import (
     to_text,
     tokenize,
 )
+from steadyhelm.lexicons import load_lexicon
 
 StemWeight = Callable[[str], float]
 """Returns how much a stem counts, 0 to 1."""
@@ -97,6 +98,7 @@ class GoalDNA(Struct):
 
     It is its own state: encode it with msgspec and decode it to continue.
     Each part is bounded: the words named longest ago are dropped first, the goal's words never.
+    `is_cut` says that part of the goal's text is missing.
 
     Args:
         goal: What the agent was asked to do.
@@ -114,6 +116,7 @@ class GoalDNA(Struct):
     asked: dict[str, int] = field(default_factory=dict)
     touched: dict[str, int] = field(default_factory=dict)
     plain: int = 0
+    is_cut: bool = False
 
     def __post_init__(self) -> None:
         if self.core or not self.goal:
@@ -121,7 +124,9 @@ class GoalDNA(Struct):
         goal = to_text(self.goal)
         words = tokenize(goal, MAX_CHARS_READ)
         self.plain = words.plain
-        self.core = dict.fromkeys([*words.content, *find_ids(goal)][:_WORDS_KEPT], _FULL_TENTHS)
+        stems = list(dict.fromkeys([*words.content, *find_ids(goal)]))
+        self.is_cut = len(stems) > _WORDS_KEPT or _says_it_is_cut(goal)
+        self.core = dict.fromkeys(stems[:_WORDS_KEPT], _FULL_TENTHS)
         self.goal = goal[:GOAL_CHARS_KEPT]
 
     def calculate_drift(self, current_action: Any) -> float:
@@ -223,6 +228,10 @@ class GoalDNA(Struct):
             return False
         shares = sorted((self.plain / goal_words, words.plain / step_words))
         return shares[0] < _OTHER_LANGUAGE_SHARE and shares[1] >= _ENGLISH_SHARE
+
+
+def _says_it_is_cut(text: str) -> bool:
+    return load_lexicon(__package__, "messages")["cut text"].search(text) is not None
 
 
 def find_ids(text: str) -> list[str]:
