@@ -190,6 +190,21 @@ class TestDispatch:
         assert not dispatch.put("", *recorded(".."))
         assert {"recorded after close": 2} == health.totals()
 
+    def test_while_closing_other_runs_are_refused(self, health):
+        """
+        While a monitor closes, its live runs are saved; what another run records is counted as lost.
+        """
+        sink = Kept()
+        dispatch = Dispatch([sink], health=health)
+        dispatch.refuse_other_runs(["live"])
+        before, after = recorded("..")
+
+        assert dispatch.put("live", before)
+        assert not dispatch.put("new", after)
+        dispatch.close()
+        assert 1 == len(sink.seqs)
+        assert {"recorded after close": 1} == health.totals()
+
     def test_many_threads_lose_nothing(self, health):
         """
         Records put in from eight threads at once all come out once.

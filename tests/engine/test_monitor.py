@@ -594,6 +594,20 @@ class TestTheAgentNeverNotices:
         assert broken.read_bytes() == b"this is not a database" * 100
         monitor.close()
 
+    def test_a_folder_that_is_gone(self, tmp_path, monkeypatch, caplog):
+        """
+        A relative path in a deleted working directory stops no agent; nothing is kept, and that is logged.
+        """
+        folder = tmp_path / "gone"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        folder.rmdir()
+        monitor = DriftMonitor("agent", db_path="steadyhelm.db")
+        monitor.record_event("tool_call", "search")
+        monitor.close()
+
+        assert "steadyhelm.db has no place" in caplog.text
+
     def test_losses_survive_the_process(self, monitor):
         """
         What was counted is in the store, for `steadyhelm doctor` to show.

@@ -1,11 +1,14 @@
 """Two writers, one agent, one run id: nothing is lost and nothing is mixed."""
 
+import threading
 from collections import Counter
 
 import pytest
 from fault_tools import Account, make_monitor, record, start_process, with_tools
 
 from steadyhelm.stores import open_store
+
+THREADS = 4
 
 RECORDS_RUNS = """
 import sys
@@ -168,3 +171,29 @@ class TestTwoWriters:
             monitor.close()
 
         assert {"job": 5, "job~2": 5, "job~3": 5} == Account(database).runs
+
+
+class TestClosing:
+    def test_threads_that_go_on(self, database):
+        """
+        A run that a thread goes on recording while the monitor closes does not begin a second time.
+        """
+        for _ in range(5):
+            monitor = make_monitor(database)
+            are_done = threading.Event()
+
+            def work(monitor=monitor, are_done=are_done):
+                with monitor.run():
+                    while not are_done.is_set():
+                        record(monitor, 1)
+
+            threads = [threading.Thread(target=work) for _ in range(THREADS)]
+            for thread in threads:
+                thread.start()
+            record(monitor, 20)
+            monitor.close(30)
+            record(monitor, 20)
+            are_done.set()
+            for thread in threads:
+                thread.join()
+            assert "run id seen twice" not in monitor.health.totals()

@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -84,6 +84,7 @@ class Dispatch:
         self._journal_bytes = journal_bytes
         self.durable_timeout_s = durable_timeout_s
         self._closed = False
+        self._last_epochs: frozenset[str] | None = None
         self.repeated_job: Callable[[], None] | None = None
         """Runs on the writer's thread about twice a second, between batches."""
         self.on_written: Callable[[Sequence[Record]], None] | None = None
@@ -126,7 +127,7 @@ class Dispatch:
 
         Only events are ever dropped: findings, incidents and run ends always go in.
         """
-        if self._closed:
+        if self._closed or (self._last_epochs is not None and epoch not in self._last_epochs):
             self._health.lose("recorded after close", len(records))
             return False
         backlog = self._backlog
@@ -209,6 +210,10 @@ class Dispatch:
                 self._health.swallow(f"sink {sink.name}", exc)
         return self._describe(is_done=is_done)
 
+    def refuse_other_runs(self, epochs: Iterable[str]) -> None:
+        """Refuse from now on what runs of other epochs record: the monitor is being closed."""
+        self._last_epochs = frozenset(epochs)
+
     def close(self, timeout_s: float = 5.0) -> FlushResult:
         """Write what is queued, within the time given, and let go of the sinks.
 
@@ -230,6 +235,7 @@ class Dispatch:
 
     def after_fork(self) -> None:
         """Start afresh in a child process: the parent writes what was queued."""
+        self._last_epochs = None
         self._begin()
         if not self._closed:
             self._backlog.try_tidy_journal(self._health)

@@ -259,11 +259,15 @@ def resolve_path(path: str | os.PathLike[str]) -> Path:
     """Return the file's absolute path.
 
     Raises SettingsError for a database in memory: each thread would have another one.
+    Raises StoreError where the path leads from a folder that is gone, or from a home that nobody knows.
     """
     text = os.fspath(path)
     if text in ("", ":memory:"):
         raise SettingsError(f"db must name a file, got {text!r}.")
-    return Path(text).expanduser().absolute()
+    try:
+        return Path(text).expanduser().absolute()
+    except (OSError, RuntimeError) as exc:
+        raise StoreError(f"{text} has no place: {exc}. Set db to an absolute path.") from exc
 
 
 # Translate SQLite's errors into ours.
