@@ -40,10 +40,12 @@ def export(
         fail("Parquet needs a file: name one with -o FILE.", EXIT_USAGE)
     after = find_start(since)
     with closing(context.obj.open_store()) as store:
-        chosen = None if run is None else find_run(store, run, agent)
-        name = choose_agent(store, agent) if chosen is None else chosen.agent_id
+        name, run_id = choose_agent(store, agent), None
+        if run is not None:
+            row = find_run(store, run, agent)
+            name, run_id = row.agent_id, row.run_id
         confirm_replacing(output, yes=yes)
-        written = _write_runs(store, output, form, name, chosen and chosen.run_id, after)
+        written = _write_runs(store, output, form, name, run_id, after)
     where = f" to {output}" if output is not None else ""
     say(f"Exported {pluralize(written.runs, 'run')} with {pluralize(written.events, 'step')}{where}.")
 
