@@ -24,11 +24,12 @@ class TestExport:
 
     def test_one_run(self, steadyhelm):
         """
-        The beginning of its id chooses one run.
+        The beginning of its id chooses one run, and `latest` the newest one.
         """
         [run] = steadyhelm("export --run loop-l").documents
 
         assert ("loop-long", 5) == (run["run_id"], len(run["events"]))
+        assert ["child"] == [it["run_id"] for it in steadyhelm("export --run latest").documents]
 
     def test_unknown_run(self, steadyhelm):
         """

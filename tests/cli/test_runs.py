@@ -60,13 +60,13 @@ class TestRuns:
         work(other, "essay")
         other.close()
 
-        assert ["essay"] == [row["run_id"] for row in steadyhelm("runs wri --json").document["runs"]]
+        assert ["essay"] == [row["run_id"] for row in steadyhelm("runs --agent wri --json").document["runs"]]
 
     def test_unknown_agent(self, steadyhelm):
         """
         A name nobody has is answered with the names there are.
         """
-        answer = steadyhelm("runs nobody")
+        answer = steadyhelm("runs --agent nobody")
 
         assert (1, "There is no agent 'nobody'. Known agents: researcher.") == (answer.status, answer.err)
 
@@ -79,7 +79,7 @@ class TestRuns:
             work(monitor, f"run of {name}")
             monitor.close()
 
-        answer = steadyhelm("runs research-")
+        answer = steadyhelm("runs --agent research-")
 
         assert 1 == answer.status
         assert "research-3, research-2. Give more of the name." in answer.err

@@ -37,6 +37,19 @@ class TestShow:
         assert 0 == answer.status
         assert names.isdisjoint(answer.out.replace(",", " ").split())
 
+    def test_latest(self, steadyhelm):
+        """
+        `latest` is the newest run, of all agents or of the one that is named.
+        """
+        assert "child" == steadyhelm("show latest --json").document["run"]["run_id"]
+        assert "child" == steadyhelm("show latest --agent res --json").document["run"]["run_id"]
+
+    def test_latest_of_nothing(self, empty):
+        """
+        Where nothing was recorded there is no newest run, and that is said.
+        """
+        assert (1, "No run is stored.") == (empty("show latest").status, empty("show latest").err)
+
     def test_beginning_of_an_id(self, steadyhelm):
         """
         As much of the id as tells it from others is enough.

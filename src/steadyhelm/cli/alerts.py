@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from steadyhelm.cli import alert_deliveries, timeline
-from steadyhelm.cli.context import SEVERITY_CHOICES, find_agent, parse_severity
+from steadyhelm.cli.context import SEVERITY_CHOICES, OnlyAgent, choose_agent, parse_severity
 from steadyhelm.cli.output import (
     AsJson,
+    Yes,
     confirm,
     format_age,
     format_time,
@@ -37,7 +38,6 @@ _LONGEST_MUTE_S: Final = 30 * 86_400
 _EVIDENCE_STEPS_SHOWN: Final = 12
 _TITLES: Final = ("id", "severity", "state", "agent", "detector", "run", "last", "findings", "what")
 
-Agent = Annotated[str | None, typer.Option("--agent", help="Only incidents of this agent.")]
 Lowest = Annotated[
     Severity | None,
     typer.Option(
@@ -54,7 +54,7 @@ _DEFAULT_LAST: Final = "24h"
 @app.callback(invoke_without_command=True)
 def _alerts(
     context: typer.Context,
-    agent: Agent = None,
+    agent: OnlyAgent = None,
     lowest: Lowest = None,
     last: Last = _DEFAULT_LAST,
     everything: Everything = False,
@@ -69,7 +69,7 @@ def _alerts(
 @app.command("list")
 def list_incidents(
     context: typer.Context,
-    agent: Agent = None,
+    agent: OnlyAgent = None,
     lowest: Lowest = None,
     last: Last = _DEFAULT_LAST,
     everything: Everything = False,
@@ -79,7 +79,7 @@ def list_incidents(
     now = time.time()
     since = None if everything else now - parse_duration(last)
     with closing(context.obj.open_store()) as store:
-        name = find_agent(store, agent) if agent is not None else None
+        name = choose_agent(store, agent)
         opened = store.list_incidents(name, state="open", severity=lowest, limit=_MOST_ROWS)
         closed = store.list_incidents(name, state="closed", severity=lowest, since=since, limit=_MOST_ROWS)
         muted = {(mute.agent_id, mute.detector): mute for mute in store.list_mutes(at=now)}
@@ -264,7 +264,7 @@ def false_alarm(
     context: typer.Context,
     incident_id: Id,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would change, and stop.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Mark an incident as a false alarm. What it is about is then reported later for this agent."""
     from steadyhelm.policy.alerting import build_threshold

@@ -12,9 +12,10 @@ import typer
 from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.context import AgentArgument, find_agent
 from steadyhelm.cli.output import (
     AsJson,
+    Yes,
     confirm,
     confirm_replacing,
     print_json,
@@ -35,10 +36,8 @@ app = typer.Typer(help="Baselines: what is normal for each agent.", rich_markup_
 _TITLES: Final = ("agent", "version", "task", "state", "tokens p50/p95", "tool calls", "duration")
 _MEASURES: Final = (("tokens", "tokens"), ("tools", "tool calls"), ("duration_ms", "duration"))
 
-Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, or the beginning of it.")]
 Version = Annotated[str | None, typer.Option("--version", help="The agent's version.")]
 Task = Annotated[str | None, typer.Option("--task", help="The type of task.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -66,7 +65,11 @@ def list_baselines(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show_baseline(
-    context: typer.Context, agent: Agent, version: Version = None, task: Task = None, as_json: AsJson = False
+    context: typer.Context,
+    agent: AgentArgument,
+    version: Version = None,
+    task: Task = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show what is normal for an agent, and what is not checked yet."""
     with closing(context.obj.open_store()) as store:
@@ -79,7 +82,7 @@ def show_baseline(
 
 
 @app.command("freeze")
-def freeze(context: typer.Context, agent: Agent, version: Version = None, task: Task = None) -> None:
+def freeze(context: typer.Context, agent: AgentArgument, version: Version = None, task: Task = None) -> None:
     """Freeze a baseline: it learns nothing more."""
     baseline = _set_frozen(context, agent, version, task, is_frozen=True)
     say(
@@ -93,7 +96,9 @@ def freeze(context: typer.Context, agent: Agent, version: Version = None, task: 
 
 
 @app.command("unfreeze")
-def unfreeze(context: typer.Context, agent: Agent, version: Version = None, task: Task = None) -> None:
+def unfreeze(
+    context: typer.Context, agent: AgentArgument, version: Version = None, task: Task = None
+) -> None:
     """Unfreeze a baseline: it learns again."""
     baseline = _set_frozen(context, agent, version, task, is_frozen=False)
     say(f"The baseline of {_name(baseline)} learns again: {baseline.progress}.")
@@ -101,7 +106,7 @@ def unfreeze(context: typer.Context, agent: Agent, version: Version = None, task
 
 @app.command("reset")
 def reset(
-    context: typer.Context, agent: Agent, version: Version = None, task: Task = None, yes: Yes = False
+    context: typer.Context, agent: AgentArgument, version: Version = None, task: Task = None, yes: Yes = False
 ) -> None:
     """Forget a baseline and learn it anew. Stored runs stay, but only new runs count."""
     with closing(context.obj.open_store(read_only=False)) as store:
@@ -118,7 +123,7 @@ def reset(
 @app.command("export")
 def export_baseline(
     context: typer.Context,
-    agent: Agent,
+    agent: AgentArgument,
     version: Version = None,
     task: Task = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.")] = None,

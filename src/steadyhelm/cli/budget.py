@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from msgspec import structs
 
-from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.context import AgentArgument, OnlyAgent, choose_agent, find_agent
 from steadyhelm.cli.output import (
     EXIT_USAGE,
     AsJson,
+    Yes,
     confirm,
     confirm_replacing,
     fail,
@@ -39,12 +40,9 @@ app = typer.Typer(
 
 _TITLES: Final = ("agent", "tasks", "steps", "tokens", "cost", "time", "task type")
 
-AgentOption = Annotated[str | None, typer.Option("--agent", help="Only tasks of this agent.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
 
 @app.callback(invoke_without_command=True)
-def _budget(context: typer.Context, agent: AgentOption = None, as_json: AsJson = False) -> None:
+def _budget(context: typer.Context, agent: OnlyAgent = None, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is None:
         list_profiles(context, agent, as_json)
     elif as_json or agent is not None:
@@ -52,10 +50,10 @@ def _budget(context: typer.Context, agent: AgentOption = None, as_json: AsJson =
 
 
 @app.command("profiles")
-def list_profiles(context: typer.Context, agent: AgentOption = None, as_json: AsJson = False) -> None:
+def list_profiles(context: typer.Context, agent: OnlyAgent = None, as_json: AsJson = False) -> None:
     """List what completed tasks of each type took, on average."""
     with closing(context.obj.open_store()) as store:
-        found = store.list_profiles(find_agent(store, agent) if agent is not None else None)
+        found = store.list_profiles(choose_agent(store, agent))
     if as_json:
         print_json({"profiles": [_to_data(profile) for profile in found]})
         return
@@ -70,7 +68,7 @@ def list_profiles(context: typer.Context, agent: AgentOption = None, as_json: As
 @app.command("recommend")
 def recommend(
     context: typer.Context,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, or the beginning of it.")],
+    agent: AgentArgument,
     task_type: Annotated[
         str, typer.Argument(metavar="TASK_TYPE", help="The type of task, or the beginning of it.")
     ],
@@ -92,14 +90,14 @@ def recommend(
 def export_profiles(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; - is standard output.")],
-    agent: AgentOption = None,
+    agent: OnlyAgent = None,
     yes: Yes = False,
 ) -> None:
     """Write task profiles as one JSON document."""
     from steadyhelm.budgets.profiles import export_profiles
 
     with closing(context.obj.open_store()) as store:
-        found = store.list_profiles(find_agent(store, agent) if agent is not None else None)
+        found = store.list_profiles(choose_agent(store, agent))
     document = export_profiles(found)
     if str(file) == "-":
         typer.echo(document, nl=False)
@@ -233,7 +231,7 @@ _DAY_TITLES: Final = ("agent", "steps", "tokens", "cost", "state")
 @app.command("today")
 def show_today(
     context: typer.Context,
-    agent: Annotated[str | None, typer.Option("--agent", help="Only this agent.")] = None,
+    agent: OnlyAgent = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what agents spent today. All runs are summed; the limits are those of the settings."""
@@ -242,7 +240,7 @@ def show_today(
     limits = read_limits(context.obj.load().settings)
     day = limits.find_day(time.time())
     with closing(context.obj.open_store()) as store:
-        only = find_agent(store, agent) if agent is not None else None
+        only = choose_agent(store, agent)
         found = store.list_spending(since=day.start, until=day.end, agent_id=only)
     states = {spent.agent_id: limits.build_state(day, spent) for spent in found}
     if as_json:
@@ -261,12 +259,12 @@ def show_today(
 @app.command("grant")
 def grant_more(
     context: typer.Context,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, or the beginning of it.")],
+    agent: AgentArgument,
     steps: Annotated[int, typer.Option("--steps", min=0, help="Tool calls to add.")] = 0,
     tokens: Annotated[int, typer.Option("--tokens", min=0, help="Tokens to add.")] = 0,
     cost_usd: Annotated[float, typer.Option("--cost-usd", min=0.0, help="Dollars to add.")] = 0.0,
     reason: Annotated[str, typer.Option("--reason", help="Why; it is stored.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Add to an agent's budget of today. All its runs may use it."""
     from steadyhelm.budgets.daily import format_time

@@ -1,10 +1,15 @@
-"""Resolve what all commands share: the settings, the database, and the agent a person named."""
+"""Resolve what all commands share: the settings, the database, and the agent or run a person named.
 
+A command takes what it is about as an argument, and what narrows a list as an option.
+"""
+
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
+from steadyhelm.cli.output import parse_duration
 from steadyhelm.errors import NotFoundError
 from steadyhelm.findings import Severity
 from steadyhelm.reports.terminal import safe
@@ -12,10 +17,28 @@ from steadyhelm.reports.terminal import safe
 if TYPE_CHECKING:
     from steadyhelm.settings import LoadedSettings
     from steadyhelm.store import RunStore
+    from steadyhelm.store_rows import StoredRun
     from steadyhelm.stores.sql_store import SQLStore
 
 _NAMES_SHOWN: Final = 8
+_LATEST: Final = "latest"
 
+AgentArgument = Annotated[
+    str, typer.Argument(metavar="AGENT", help="The agent's name, or the beginning of it.")
+]
+OnlyAgent = Annotated[
+    str | None,
+    typer.Option("--agent", metavar="AGENT", help="Only this agent: its name, or the beginning of it."),
+]
+OwnerOfRun = Annotated[
+    str | None,
+    typer.Option("--agent", metavar="AGENT", help="Whose run, when several agents have one of that id."),
+]
+RUN_HELP: Final = "The run's id, or the beginning of it; latest is the newest run."
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Only what happened in this time: 30m, 24h, 7d."),
+]
 
 SEVERITY_CHOICES: Final = "low|med|high|critical"
 """What may be typed for a severity; MEDIUM is taken for MED."""
@@ -76,6 +99,28 @@ def find_agent(store: "RunStore", name: str) -> str:
             "`steadyhelm init` shows how to begin."
         )
     raise NotFoundError(f"There is no agent {safe(name)!r}. Known agents: {_join_names(known)}.")
+
+
+def choose_agent(store: "RunStore", name: str | None) -> str | None:
+    """Return the agent to which `--agent` narrows a list; None is all of them."""
+    return None if name is None else find_agent(store, name)
+
+
+def find_run(store: "RunStore", run: str, agent: str | None) -> "StoredRun":
+    """Return the run that was named, or the newest one for `latest`; raises NotFoundError."""
+    agent_id = choose_agent(store, agent)
+    if run != _LATEST:
+        return store.find_run(run, agent_id=agent_id)
+    newest = store.list_runs(agent_id, limit=1)
+    if not newest:
+        whose = "" if agent_id is None else f" of {safe(agent_id)}"
+        raise NotFoundError(f"No run{whose} is stored.")
+    return newest[0]
+
+
+def find_start(since: str | None) -> float | None:
+    """Return the moment at which the time of `--since` begins; None is the first record."""
+    return None if since is None else time.time() - parse_duration(since)
 
 
 def _join_names(names: list[str]) -> str:

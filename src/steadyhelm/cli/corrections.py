@@ -1,6 +1,5 @@
 """`steadyhelm corrections`: the turns that users corrected later, and whether they had findings."""
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -8,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from steadyhelm.cli.context import GlobalOptions
+from steadyhelm.cli.context import GlobalOptions, OnlyAgent, Since, find_start
 from steadyhelm.cli.output import (
     EXIT_FAILED,
     EXIT_OK,
     EXIT_USAGE,
     AsJson,
     fail,
-    parse_duration,
     print_json,
     print_table,
 )
@@ -44,10 +42,8 @@ def corrections(
             metavar="[PATH]...", help="Run files, transcripts or folders; by default the database."
         ),
     ] = None,
-    agent: Annotated[str | None, typer.Option("--agent", help="Only stored runs of this agent.")] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", help="Only stored runs active in this time: 24h, 7d.")
-    ] = None,
+    agent: OnlyAgent = None,
+    since: Since = None,
     labels: Annotated[
         Path | None,
         typer.Option(
@@ -290,7 +286,7 @@ class StoredRuns:
         self.read: list[ReadRun] = []
         self._shared = shared
         self._agent = agent
-        self._after = None if since is None else time.time() - parse_duration(since)
+        self._after = find_start(since)
 
     def runs(self) -> Iterator[CheckedRun]:
         """Yield every run with its findings."""

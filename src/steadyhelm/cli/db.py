@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.context import OwnerOfRun, choose_agent, find_agent
 from steadyhelm.cli.output import (
     EXIT_FAILED,
     AsJson,
+    Yes,
     confirm,
     fail,
     print_json,
@@ -32,8 +33,6 @@ app = typer.Typer(
 )
 
 _DAY_S: Final = 86_400
-
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -161,16 +160,14 @@ def prune(
 @app.command("delete-run")
 def delete_run(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="ID", help="The run's id, or the beginning of it.")],
-    agent: Annotated[
-        str | None, typer.Option("--agent", help="Whose run, when several agents have one of that id.")
-    ] = None,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or the beginning of it.")],
+    agent: OwnerOfRun = None,
     yes: Yes = False,
 ) -> None:
     """Delete a run and everything that belongs to it."""
     with closing(context.obj.open_store(read_only=False)) as store:
         try:
-            row = store.find_run(run, agent_id=find_agent(store, agent) if agent is not None else None)
+            row = store.find_run(run, agent_id=choose_agent(store, agent))
         except NotFoundError:
             if not _delete_unstored(context, run, agent, yes=yes):
                 raise
@@ -185,7 +182,7 @@ def delete_run(
 @app.command("delete-agent")
 def delete_agent(
     context: typer.Context,
-    agent: Annotated[str, typer.Argument(metavar="NAME", help="The agent's name, in full.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, in full.")],
     yes: Yes = False,
 ) -> None:
     """Delete an agent with all its runs, incidents and baselines."""

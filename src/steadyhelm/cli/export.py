@@ -1,15 +1,14 @@
 """`steadyhelm export`: write stored runs as a run file, CSV or Parquet."""
 
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from steadyhelm.cli.context import find_agent
-from steadyhelm.cli.output import EXIT_USAGE, confirm_replacing, fail, parse_duration
+from steadyhelm.cli.context import RUN_HELP, OnlyAgent, Since, choose_agent, find_run, find_start
+from steadyhelm.cli.output import EXIT_USAGE, Yes, confirm_replacing, fail
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import console, say
 
@@ -22,13 +21,11 @@ Format = Literal["jsonl", "csv", "parquet"]
 
 def export(
     context: typer.Context,
-    agent: Annotated[str | None, typer.Option("--agent", help="Only runs of this agent.")] = None,
+    agent: OnlyAgent = None,
     run: Annotated[
-        str | None, typer.Option("--run", help="Only this run, by its id or the beginning of it.")
+        str | None, typer.Option("--run", metavar="RUN", help=f"Only this run. {RUN_HELP}")
     ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", help="Only runs active in this time: 30m, 24h, 7d.")
-    ] = None,
+    since: Since = None,
     form: Annotated[
         Format,
         typer.Option("--format", help="jsonl is the run-file format; csv and parquet have a row per step."),
@@ -36,16 +33,19 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file to write; a name in .gz is compressed.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Write stored runs to a file or to standard output."""
     if form == "parquet" and output is None:
         fail("Parquet needs a file: name one with -o FILE.", EXIT_USAGE)
-    after = None if since is None else time.time() - parse_duration(since)
+    after = find_start(since)
     with closing(context.obj.open_store()) as store:
-        name = find_agent(store, agent) if agent is not None else None
+        name, run_id = choose_agent(store, agent), None
+        if run is not None:
+            row = find_run(store, run, agent)
+            name, run_id = row.agent_id, row.run_id
         confirm_replacing(output, yes=yes)
-        written = _write_runs(store, output, form, name, run, after)
+        written = _write_runs(store, output, form, name, run_id, after)
     where = f" to {output}" if output is not None else ""
     say(f"Exported {pluralize(written.runs, 'run')} with {pluralize(written.events, 'step')}{where}.")
 

@@ -11,6 +11,7 @@ from steadyhelm.cli.output import (
     EXIT_FLAGGED,
     EXIT_USAGE,
     AsJson,
+    Yes,
     confirm,
     fail,
     print_json,
@@ -58,7 +59,6 @@ Project = Annotated[
     typer.Option("--project/--user", help="Use the settings of this project, or of the user (the default)."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the change, and change nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @app.callback(invoke_without_command=True)

@@ -1,13 +1,12 @@
 """`steadyhelm interventions`: what interventions were made, and how often they worked."""
 
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from steadyhelm.cli.context import find_agent
-from steadyhelm.cli.output import AsJson, parse_duration, print_json, print_table
+from steadyhelm.cli.context import OnlyAgent, Since, choose_agent, find_start
+from steadyhelm.cli.output import AsJson, print_json, print_table
 from steadyhelm.reports.formats import format_count, format_response_level, pluralize
 from steadyhelm.reports.terminal import safe, say
 
@@ -34,10 +33,8 @@ before, saved: tokens the incidents had cost before, and at most so many that di
 
 def interventions(
     context: typer.Context,
-    agent: Annotated[str | None, typer.Option("--agent", help="Only interventions on this agent.")] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", help="Only interventions in this time: 24h, 7d; by default all.")
-    ] = None,
+    agent: OnlyAgent = None,
+    since: Since = None,
     by: Annotated[
         Literal["agent", "wording", "kind", "action"] | None,
         typer.Option(
@@ -49,9 +46,9 @@ def interventions(
     """Report interventions, and how often they worked."""
     from steadyhelm.policy.outcomes import measure_effects
 
-    after = None if since is None else time.time() - parse_duration(since)
+    after = find_start(since)
     with closing(context.obj.open_store()) as store:
-        name = find_agent(store, agent) if agent is not None else None
+        name = choose_agent(store, agent)
         found = store.list_interventions(name, since=after, limit=_MOST_READ)
     facets: tuple[Facet, ...] = ("agent", "wording") if by is None else (by,)
     report = measure_effects(found, facets)

@@ -1,13 +1,12 @@
 """`steadyhelm judge`: what a judge was asked, what it used, and what its verdicts changed."""
 
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from steadyhelm.cli.context import find_agent
-from steadyhelm.cli.output import AsJson, parse_duration, print_json, print_table
+from steadyhelm.cli.context import OnlyAgent, Since, choose_agent, find_start
+from steadyhelm.cli.output import AsJson, print_json, print_table
 from steadyhelm.reports.formats import format_count, pluralize
 from steadyhelm.reports.terminal import safe, say
 
@@ -23,10 +22,8 @@ _INCIDENTS_PER_RUN: Final = 1000
 
 def judge(
     context: typer.Context,
-    agent: Annotated[str | None, typer.Option("--agent", help="Only runs of this agent.")] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", help="Only runs active in this time: 24h, 7d; by default all.")
-    ] = None,
+    agent: OnlyAgent = None,
+    since: Since = None,
     runs: Annotated[
         int, typer.Option("--runs", min=1, help="How many runs are read, newest first.")
     ] = _RUNS_READ,
@@ -35,9 +32,9 @@ def judge(
     """Report what a judge was asked and what it changed."""
     from steadyhelm.judging.summary import summarise_judging
 
-    after = None if since is None else time.time() - parse_duration(since)
+    after = find_start(since)
     with closing(context.obj.open_store()) as store:
-        name = find_agent(store, agent) if agent is not None else None
+        name = choose_agent(store, agent)
         chosen = [it for it in store.list_runs(name, limit=runs) if after is None or it.last_at >= after]
         reports = [report for run in chosen for report in _read_reports(store, run)]
         changes = [

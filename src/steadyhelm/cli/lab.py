@@ -23,6 +23,7 @@ from steadyhelm.cli.output import (
     Jobs,
     Master,
     OnEngine,
+    Yes,
     choose_workers,
     confirm_replacing,
     fail,
@@ -273,7 +274,7 @@ def import_runs(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The run file to write; a name in .gz is compressed.")
     ],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Convert a public dataset to a run file, with its labels."""
     from steadyhelm.lab.importers.layouts import IMPORTERS, read_documents, write_runs

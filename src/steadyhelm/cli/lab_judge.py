@@ -9,6 +9,7 @@ from steadyhelm.cli.lab_sets import Groups, get_exit_status, read_run_sets, read
 from steadyhelm.cli.output import (
     EXIT_USAGE,
     AsJson,
+    Yes,
     confirm,
     confirm_replacing,
     fail,
@@ -85,9 +86,7 @@ def judge(
     save: Annotated[
         bool, typer.Option("--save", help="Set judging.weight to what was learnt, in the settings file.")
     ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Replace or change a file without asking.")
-    ] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure what a judge changes. Counts what is found, false alarms, questions, tokens and cost.

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steadyhelm.cli.lab_sets import follow
-from steadyhelm.cli.output import (
-    EXIT_USAGE,
-    confirm_replacing,
-    fail,
-)
+from steadyhelm.cli.output import EXIT_USAGE, Yes, confirm_replacing, fail
 from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
@@ -23,7 +19,6 @@ Output = Annotated[
     Path, typer.Option("--output", "-o", help="The run file to write; a name in .gz is compressed.")
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Makes the plants reproducible.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")]
 
 
 def mutate(

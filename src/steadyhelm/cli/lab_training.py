@@ -12,6 +12,7 @@ from steadyhelm.cli.output import (
     EXIT_FLAGGED,
     EXIT_USAGE,
     AsJson,
+    Yes,
     confirm_replacing,
     fail,
     print_json,
@@ -57,7 +58,7 @@ def train(
     quick: Annotated[
         bool, typer.Option("--quick", help="Without the leak check and the other learners.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a file that exists.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Train the reply classifier, or a forest over sessions. Prints its figures on held-out replies.

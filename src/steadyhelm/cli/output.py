@@ -39,6 +39,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 """The option of every command that reads; its document is an object whose keys stay."""
 
 
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+"""The option of every command that changes or destroys what is there; its question is `confirm`'s."""
+
+
 class Engine(enum.StrEnum):
     """What judges recorded runs."""
 

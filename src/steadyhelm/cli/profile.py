@@ -12,6 +12,7 @@ from steadyhelm.cli.output import (
     EXIT_FAILED,
     EXIT_FLAGGED,
     AsJson,
+    Yes,
     confirm,
     confirm_replacing,
     print_json,
@@ -37,7 +38,6 @@ max_long_ratio, velocity_threshold, engagement_floor. Tables: weights, lexicons,
 
 Name = Annotated[str, typer.Argument(metavar="PROFILE_NAME", help="The profile's name.")]
 Extends = Annotated[str, typer.Option("--extends", help="The profile to start from.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="The file to write; by default one in your folder of profiles."),

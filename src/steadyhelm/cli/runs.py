@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.context import OnlyAgent, choose_agent
 from steadyhelm.cli.output import AsJson, format_age, print_json, print_table
 from steadyhelm.reports.formats import format_count
 from steadyhelm.reports.terminal import console, safe, say, severity_label
@@ -28,7 +28,7 @@ _TITLES = ("run", "agent", "started", "state", "steps", "tokens", "errors", "fin
 
 def runs(
     context: typer.Context,
-    agent: Annotated[str | None, typer.Argument(help="Only runs of this agent.")] = None,
+    agent: OnlyAgent = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many runs to list.")] = 20,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Then print what changes, until Ctrl-C.")
@@ -42,7 +42,7 @@ def runs(
     """List the runs that were watched, newest first."""
     follows = follow or follow_for is not None
     with closing(context.obj.open_store()) as store:
-        name = find_agent(store, agent) if agent is not None else None
+        name = choose_agent(store, agent)
         found = store.list_runs(name, limit=max(limit, _RUNS_FOLLOWED) if follows else limit)
         if as_json:
             print_json({"runs": found[:limit]})

@@ -7,7 +7,7 @@ import typer
 
 from steadyhelm.cli import timeline
 from steadyhelm.cli.baseline import list_not_checked
-from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.context import RUN_HELP, OwnerOfRun, find_run
 from steadyhelm.cli.output import AsJson, format_time, print_json, print_table
 from steadyhelm.reports.formats import format_duration, format_steps, pluralize
 from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
@@ -40,11 +40,8 @@ class _RunDetails(NamedTuple):
 
 def show(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(help="The run's id, or the beginning of it.")],
-    agent: Annotated[
-        str | None,
-        typer.Option("--agent", help="Whose run, when several agents have one of that id."),
-    ] = None,
+    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
+    agent: OwnerOfRun = None,
     events: Annotated[int, typer.Option("--events", min=1, help="The most steps to show.")] = _STEPS_SHOWN,
     everything: Annotated[bool, typer.Option("--all", help="Show every step.")] = False,
     payloads: Annotated[
@@ -54,7 +51,7 @@ def show(
 ) -> None:
     """Show one run with its findings and interventions."""
     with closing(context.obj.open_store()) as store:
-        row = store.find_run(run, agent_id=find_agent(store, agent) if agent is not None else None)
+        row = find_run(store, run, agent)
         report = _read_run(store, row, None if everything else events)
     if as_json:
         print_json(_to_data(report, payloads=payloads))

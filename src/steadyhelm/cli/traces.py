@@ -6,19 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli.context import find_agent
+from steadyhelm.cli.context import RUN_HELP, AgentArgument, find_run
 from steadyhelm.cli.output import AsJson, print_json, print_table
 from steadyhelm.cli.timeline import format_value
-from steadyhelm.errors import NotFoundError
 from steadyhelm.reports.formats import format_count, format_duration, pluralize, step_number
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.sink import RecordedEvent
-    from steadyhelm.store import RunStore
-    from steadyhelm.store_rows import StoredRun
 
-_LATEST: Final = "latest"
 _TITLES: Final = ("step", "after", "type", "name", "tokens", "took", "input", "output or error")
 _NAME_WIDTH: Final = 40
 _VALUE_WIDTH: Final = 60
@@ -26,19 +22,17 @@ _VALUE_WIDTH: Final = 60
 
 def traces(
     context: typer.Context,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, or the beginning of it.")],
-    run: Annotated[
-        str, typer.Option("--run", help="The run's id, or the beginning of it; latest is the newest run.")
-    ] = _LATEST,
+    agent: AgentArgument,
+    run: Annotated[str, typer.Option("--run", metavar="RUN", help=RUN_HELP)] = "latest",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The most steps to list.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List the last steps of a run as they are stored.
 
-    `steadyhelm show` tells the same run with its findings and interventions.
+    `steadyhelm show` shows the same run with its findings and interventions.
     """
     with closing(context.obj.open_store()) as store:
-        row = _find_run(store, find_agent(store, agent), run)
+        row = find_run(store, run, agent)
         steps = deque(store.iter_run_events(row.agent_id, row.run_id), maxlen=limit)
     if as_json:
         events = [recorded.event.to_dict() for recorded in steps]
@@ -53,15 +47,6 @@ def traces(
     if steps and row.events > len(steps):
         say(f"The last {len(steps):,} of {pluralize(row.events, 'step')}; --limit {row.events} lists all.")
     say(f"Findings and interventions: steadyhelm show {run_id}")
-
-
-def _find_run(store: "RunStore", agent_id: str, run: str) -> "StoredRun":
-    if run != _LATEST:
-        return store.find_run(run, agent_id=agent_id)
-    newest = store.list_runs(agent_id, limit=1)
-    if not newest:
-        raise NotFoundError(f"No run of {safe(agent_id)} is stored any more.")
-    return newest[0]
 
 
 def _format_row(recorded: "RecordedEvent", started_at: float) -> tuple[Any, ...]:

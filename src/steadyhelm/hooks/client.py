@@ -275,8 +275,13 @@ def _handle_in_copy(request: HookRequest) -> bytes:
     if not os.fork():
         _work(request, sender)
     os.close(sender)
+    return _read_until(request.deadline, receiver)
+
+
+def _read_until(deadline: Deadline, receiver: int) -> bytes:
+    """Return what comes through a pipe until it is closed, or until the time is over."""
     response = b""
-    while select.select([receiver], [], [], request.deadline.left_s())[0]:
+    while select.select([receiver], [], [], deadline.left_s())[0]:
         piece = os.read(receiver, 1 << 16)
         if not piece:
             break

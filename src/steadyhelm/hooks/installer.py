@@ -183,18 +183,19 @@ def _read_backup(path: Path) -> bytes | None:
     return _read_bytes(get_backup_path(path))
 
 
+def _require_small_file(status: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise FormatError(f"{path} is not a file; it was left as it is.")
+    if status.st_size > _MAX_SETTINGS_BYTES:
+        raise FormatError(f"{path} is larger than {_MAX_SETTINGS_BYTES >> 20} MiB; it was left as it is.")
+
+
 def _read_bytes(path: Path) -> bytes | None:
     """Return the content of a file; None without one. Does not wait for a pipe or a device."""
     try:
         file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         try:
-            status = os.fstat(file)
-            if not stat.S_ISREG(status.st_mode):
-                raise FormatError(f"{path} is not a file; it was left as it is.")
-            if status.st_size > _MAX_SETTINGS_BYTES:
-                raise FormatError(
-                    f"{path} is larger than {_MAX_SETTINGS_BYTES >> 20} MiB; it was left as it is."
-                )
+            _require_small_file(os.fstat(file), path)
             return os.read(file, _MAX_SETTINGS_BYTES)
         finally:
             os.close(file)

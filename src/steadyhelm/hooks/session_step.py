@@ -187,8 +187,10 @@ class SessionStep:
             # Guidance before the call and after it reach the model together: it is given once, after.
             return NOTHING
         decision = self._recorder.foresee(step.tool, step.args)
-        if decision.verdict not in {"deny", "stop", "ask"}:
-            return NOTHING
+        return self._refuse(step, decision) if decision.verdict in {"deny", "stop", "ask"} else NOTHING
+
+    def _refuse(self, step: HookStep, decision: "Decision") -> HookAnswer:
+        """Record that the call is not made, and return the answer that prevents it."""
         self.memory.open.pop(step.call_id or step.tool, None)
         self.memory.note_once(_end_mark(step))
         refusal = {"tool": step.tool, "reason": decision.guidance, "action": decision.action.value}

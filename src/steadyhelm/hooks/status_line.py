@@ -1,9 +1,11 @@
 """Build the status line: the state of a session in one short line of safe text."""
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.hooks.sessions import MAX_RUNS_PER_SESSION
+from steadyhelm.incidents import Incident
 from steadyhelm.recordings.hook_events import claude_code
 from steadyhelm.recordings.hook_events.hook_step import get_id, get_number
 from steadyhelm.stores import open_store
@@ -32,14 +34,7 @@ def build_status_line(
         incidents = store.list_incidents(run.agent_id, run.run_id, limit=100)
     finally:
         store.close()
-    going_on = sorted({incident.kind for incident in incidents if incident.state == "open"})
-    parts = [f"drifting: {', '.join(going_on)}" if going_on else "on course", f"{run.tool_calls} calls"]
-    if incidents:
-        parts.append(f"{len(incidents)} incident{'s' if len(incidents) > 1 else ''}")
-    tokens = run.tokens or _read_tokens(payload)
-    if tokens:
-        parts.append(f"{format_count(tokens)} tokens")
-    words = f"steadyhelm: {' · '.join(parts)}"
+    words = f"steadyhelm: {' · '.join(_describe(run, incidents, run.tokens or _read_tokens(payload)))}"
     return "".join(it for it in words if it.isprintable()).encode("utf-8", "replace")
 
 
@@ -73,3 +68,14 @@ def _read_tokens(payload: dict[str, Any]) -> float:
     if not isinstance(window, dict):
         return 0.0
     return get_number(window, "total_input_tokens") + get_number(window, "total_output_tokens")
+
+
+def _describe(run: "StoredRun", incidents: "Sequence[Incident]", tokens: float) -> "Iterator[str]":
+    """Yield what the line says: what goes on, and how much was done."""
+    going_on = sorted({incident.kind for incident in incidents if incident.state == "open"})
+    yield f"drifting: {', '.join(going_on)}" if going_on else "on course"
+    yield f"{run.tool_calls} calls"
+    if incidents:
+        yield f"{len(incidents)} incident{'s' if len(incidents) > 1 else ''}"
+    if tokens:
+        yield f"{format_count(tokens)} tokens"

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from steadyhelm.engine.capture import Capture
 from steadyhelm.hooks.deadline import LATE_TIMEOUT_S, Deadline
 from steadyhelm.hooks.request import OPEN_SUFFIX, STEP_SUFFIX, HookRequest, get_steps_folder, try_lock
-from steadyhelm.recordings.hook_events.hook_step import HookStep
+from steadyhelm.recordings.hook_events.hook_step import BatchCall, HookStep
 
 VERSION: Final = 1
 LOST_REASON: Final = "hook: the process that handled the event was ended"
@@ -50,6 +50,11 @@ class WaitingStep(Struct, frozen=True, kw_only=True):
     loss: str = ""
 
 
+def _redact_call(call: BatchCall, capture: Capture) -> BatchCall:
+    told = capture.text(call.told)
+    return structs.replace(call, tool=capture.text(call.tool), args=capture.plain(call.args), told=told)
+
+
 def redact_step(step: HookStep, capture: Capture) -> HookStep:
     """Return the step without secrets, as it may be written to disk."""
     transcript = capture.text(step.transcript)
@@ -60,15 +65,7 @@ def redact_step(step: HookStep, capture: Capture) -> HookStep:
         args=capture.plain(step.args),
         result=capture.plain(step.result),
         error=None if step.error is None else capture.text(step.error),
-        calls=tuple(
-            structs.replace(
-                call,
-                tool=capture.text(call.tool),
-                args=capture.plain(call.args),
-                told=capture.text(call.told),
-            )
-            for call in step.calls
-        ),
+        calls=tuple(_redact_call(call, capture) for call in step.calls),
         transcript=transcript if transcript == step.transcript else "",
     )
 
@@ -76,6 +73,7 @@ def redact_step(step: HookStep, capture: Capture) -> HookStep:
 def put_step(request: HookRequest, waiting: WaitingStep) -> str:
     """Write the step to disk; return why that was not possible, empty when it was."""
     folder = Path(get_steps_folder())
+    fresh = folder / f".{request.name}.{os.getpid()}.new"
     content = msgspec.msgpack.encode(waiting)
     if len(content) > _MAX_STEP_BYTES:
         return "hook: the step is too large to wait"
@@ -83,12 +81,11 @@ def put_step(request: HookRequest, waiting: WaitingStep) -> str:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if count_waiting() >= _MAX_STEPS:
             return _FULL_REASON
-        fresh = folder / f".{request.name}.{os.getpid()}.new"
         with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
             file.write(content)
         fresh.replace(folder / f"{request.name}{STEP_SUFFIX}")
     except OSError:
-        with contextlib.suppress(OSError, UnboundLocalError):
+        with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
         return "hook: a step could not be kept"
     return ""

@@ -253,20 +253,23 @@ def _read_call(item: dict[str, Any]) -> tuple[str, Any]:
     return (f"{space}{name}" if space else name), parse_arguments(args)
 
 
+def _read_status(value: dict[str, Any]) -> dict[str, Any]:
+    about: dict[str, Any] = {}
+    if isinstance(code := as_object(value.get("metadata")).get("exit_code"), int):
+        about["exit_code"] = code
+    if isinstance(value.get("success"), bool):
+        about["success"] = value["success"]
+    return about
+
+
 def read_output(output: Any) -> tuple[Any, dict[str, Any]]:
     """Return the text of a result, and what the harness recorded about it: success, exit code."""
     value = parse_arguments(output)
-    about: dict[str, Any] = {}
     if isinstance(value, dict):
-        metadata = as_object(value.get("metadata"))
-        if isinstance(code := metadata.get("exit_code"), int):
-            about["exit_code"] = code
-        if isinstance(value.get("success"), bool):
-            about["success"] = value["success"]
-        if about or "content" in value:
-            return join_text(value.get("output", value.get("content"))), about
-        return output, about
-    words = join_text(value)
+        about = _read_status(value)
+        is_wrapped = about or "content" in value
+        return join_text(value.get("output", value.get("content"))) if is_wrapped else output, about
+    words, about = join_text(value), {}
     if isinstance(words, str):
         header = words[:_MAX_HEADER_CHARACTERS].partition("\nOutput:")
         code_match = _EXIT_CODE.search(header[0]) if header[1] else None

@@ -84,6 +84,11 @@ def iter_parts(content: Any) -> Iterator[ContentPart]:
         yield ContentPart(kind="text", words="\n".join(said))
 
 
+def _get_first(block: dict[str, Any], *keys: str) -> Any:
+    """Return the value of the first of these keys that the block has; None when it has none."""
+    return next((block[key] for key in keys if key in block), None)
+
+
 def _parse_part(raw: Any) -> ContentPart:
     if isinstance(raw, str):
         return ContentPart(kind="text", words=raw)
@@ -91,20 +96,17 @@ def _parse_part(raw: Any) -> ContentPart:
     kind = as_text(block.get("type")) or ("text" if "text" in block else "")
     call_id = as_text(block.get("tool_use_id")) or as_text(block.get("call_id")) or as_text(block.get("id"))
     if kind in _TEXT_TYPES:
-        text = next((block[key] for key in ("text", "content", "refusal") if key in block), None)
-        return (
-            ContentPart(kind="text", words=text)
-            if isinstance(text, str)
-            else ContentPart(kind="other", name=kind)
-        )
+        text = _get_first(block, "text", "content", "refusal")
+        is_text = isinstance(text, str)
+        return ContentPart(kind="text", words=text) if is_text else ContentPart(kind="other", name=kind)
     if kind in _THOUGHT_TYPES:
         return ContentPart(kind="thought")
     if kind in _CALL_TYPES:
-        args = next((block[key] for key in ("input", "arguments", "args") if key in block), None)
+        args = _get_first(block, "input", "arguments", "args")
         return ContentPart(kind="call", name=block.get("name"), args=parse_arguments(args), call_id=call_id)
     # Tools that run on the model's side have result types of their own.
     if kind in _RESULT_TYPES or kind.endswith("_tool_result"):
-        words = next((block[key] for key in ("content", "response", "result") if key in block), None)
+        words = _get_first(block, "content", "response", "result")
         is_error = block.get("is_error") is True
         return ContentPart(kind="result", words=join_text(words), call_id=call_id, is_error=is_error)
     return ContentPart(kind="other", name=kind)

@@ -96,21 +96,25 @@ def build_runs(spans: list[Span]) -> list[ReadRun]:
     return [run for run in read_runs(reader, ()) if isinstance(run, ReadRun)]
 
 
+def _unpack_gzip(body: bytes, limit: int) -> bytes:
+    """Return at most one byte more than the limit."""
+    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    try:
+        plain = unpacker.decompress(body, limit + 1)
+    except zlib.error as exc:
+        raise FormatError(f"The body is not gzip, or damaged: {exc}.") from exc
+    if not unpacker.eof and len(plain) <= limit:
+        raise FormatError("The body's gzip stream ends too early.")
+    return plain
+
+
 def _unpack(body: bytes, content_encoding: str, limit: int) -> bytes:
     encoding = str(content_encoding).strip().lower()
     if encoding not in ("", "identity", "gzip"):
         raise FormatError(
             f"OTLP comes plain or as gzip, got content-encoding {encoding[:_MAX_SHOWN_CHARACTERS]!r}."
         )
-    plain = bytes(body)
-    if encoding == "gzip":
-        unpacker = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            plain = unpacker.decompress(plain, limit + 1)
-        except zlib.error as exc:
-            raise FormatError(f"The body is not gzip, or damaged: {exc}.") from exc
-        if not unpacker.eof and len(plain) <= limit:
-            raise FormatError("The body's gzip stream ends too early.")
+    plain = _unpack_gzip(bytes(body), limit) if encoding == "gzip" else bytes(body)
     if len(plain) > limit:
         raise FormatError(f"The body is larger than {limit:,} bytes. Send smaller batches.")
     return plain

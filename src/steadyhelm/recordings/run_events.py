@@ -105,9 +105,8 @@ class _EntryJoiner:
     def build_events(self) -> list[TraceEvent]:
         for entry in self._entries:
             if entry.t is not None:
-                self._now = max(
-                    self._now, entry.t if entry.t >= EPOCH_FROM else self._run.started_at + entry.t
-                )
+                at = entry.t if entry.t >= EPOCH_FROM else self._run.started_at + entry.t
+                self._now = max(self._now, at)
             last_result, self._last_result = self._last_result, None
             if entry.kind == "tool_call":
                 self._add_call(entry)

@@ -283,9 +283,8 @@ def _build_info(value: dict[str, Any], entries: list[RunEntry], line: int, notes
     run_id = read_name(value.get("run_id"), "run_id", notes) or read_name(value.get("id"), "id", notes)
     started_at = read_seconds(value.get("started_at"), "started_at", notes)
     if started_at is None:
-        started_at = next(
-            (entry.t for entry in entries if entry.t is not None and entry.t >= EPOCH_FROM), 0.0
-        )
+        times = (entry.t for entry in entries if entry.t is not None)
+        started_at = next((t for t in times if t >= EPOCH_FROM), 0.0)
     source = read_name(value.get("source"), "source", notes)
     return RunInfo(
         agent_id=read_name(value.get("agent_id"), "agent_id", notes) or "scan",

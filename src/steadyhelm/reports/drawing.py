@@ -195,11 +195,8 @@ class _Layout:
             path = f"M{left} {y - 5}H{right}"
             path += f"M{left} {y - 5}v7" * (here[0].place == episode.first)
             path += f"M{right} {y - 5}v7" * (here[-1].place == episode.last)
-            path += "".join(
-                f"M{spot.x + CELL_SIZE // 2} {y - 5}v4"
-                for spot in here
-                if spot.place in proof and not spot.left_out
-            )
+            marked = (spot for spot in here if spot.place in proof and not spot.left_out)
+            path += "".join(f"M{spot.x + CELL_SIZE // 2} {y - 5}v4" for spot in marked)
             label = self._count(episode) if row == inside[0].row else ""
             yield StepBracket(path, label, max((left + right) // 2, _LEFT_MARGIN + 24), y - 1)
 

@@ -88,6 +88,12 @@ class EvidenceFormatter:
         self._redactor = redactor
         self._least = least
 
+    def _describe_episode(self, run: ReadRun, episode: RunEpisode) -> Iterator[tuple[str, str]]:
+        yield name_kind(episode.incident), printable(episode.incident.message)
+        yield "when", describe_steps(run, episode)
+        for row in self.group_episode(run, episode) if episode.is_span else ():
+            yield "", str(row)
+
     def describe(self, judged: JudgedReplay) -> Iterator[tuple[str, str]]:
         """Yield titled lines: what was found, when and how often, the evidence, and the response."""
         run = judged.run
@@ -95,10 +101,7 @@ class EvidenceFormatter:
             yield "goal", self.redact(run.info.goal, _GOAL_WIDTH)
         episodes = self.episodes(judged)
         for episode in episodes:
-            yield name_kind(episode.incident), printable(episode.incident.message)
-            yield "when", describe_steps(run, episode)
-            for row in self.group_episode(run, episode) if episode.is_span else ():
-                yield "", str(row)
+            yield from self._describe_episode(run, episode)
         for finding, times in self.findings_without_incident(judged):
             yield name_kind(finding), f"{printable(finding.message)} ({finding.severity}, {times} times)"
         spans = [(episode.first, episode.last) for episode in episodes if episode.is_span]

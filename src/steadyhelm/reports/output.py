@@ -310,6 +310,12 @@ def open_destination(output: Path | None) -> Iterator[TextIO]:
         with path.open("w", encoding="utf-8") as stream:
             yield stream
         return
+    with _replace_when_complete(path) as stream:
+        yield stream
+
+
+@contextmanager
+def _replace_when_complete(path: Path) -> Iterator[TextIO]:
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         # A report quotes what agents did: only its owner may read it.

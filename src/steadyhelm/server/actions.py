@@ -20,6 +20,11 @@ _HOUR_S: Final = 3600.0
 _LONGEST_MUTE_S: Final = 14 * 24 * _HOUR_S
 _MUTES_S: Final = {"1h": _HOUR_S, "8h": 8 * _HOUR_S, "tomorrow": 24 * _HOUR_S}
 _MOST_OF_GROUP: Final = 1000
+_BASELINE_MESSAGES: Final = {
+    "freeze": "The baseline is frozen.",
+    "unfreeze": "The baseline learns again.",
+    "reset": "The baseline is learnt anew from the next run on.",
+}
 
 
 def acknowledge(call: Call) -> common.Done:
@@ -62,17 +67,13 @@ def mute(call: Call) -> common.Done:
     for it in chosen:
         worst[it.detector] = max(it.severity, worst.get(it.detector, it.severity), key=lambda at: at.rank)
     what = f"{', '.join(worst)} of {incident.agent_id}"
+    until = now + _MUTES_S.get(request.until, _LONGEST_MUTE_S)
     with call.store.transaction():
         for detector, severity in worst.items():
-            muted = Mute(
-                agent_id=incident.agent_id,
-                detector=detector,
-                until=now + _MUTES_S.get(request.until, _LONGEST_MUTE_S),
-                set_at=now,
-                up_to=severity if request.until == "worse" else None,
-                version=run.version if request.until == "version" else None,
-            )
-            call.store.mute(muted)
+            mute = Mute(agent_id=incident.agent_id, detector=detector, until=until, set_at=now)
+            up_to = severity if request.until == "worse" else None
+            version = run.version if request.until == "version" else None
+            call.store.mute(structs.replace(mute, up_to=up_to, version=version))
         call.note("mute", what, request.until)
     return common.Done(message=f"No alerts of {what} for now.")
 
@@ -95,25 +96,16 @@ def _unmute(call: Call, *, whole_group: bool) -> common.Done:
 def mark_false_alarm(call: Call) -> common.Done:
     """Mark an incident as a false alarm, with what its reason changes."""
     request: incidents.FalseAlarm = call.body
-    chosen = _choose(call, whole_group=request.whole_group)
-    first, now = chosen[0], time.time()
+    chosen, now = _choose(call, whole_group=request.whole_group), time.time()
     with call.store.transaction():
         if request.reason == "polls":
-            tool = find_tool(call, first)
-            call.store.mark_tool(
-                ToolMark(
-                    agent_id=first.agent_id, tool=tool, kind=request.tool_kind, set_by=call.by, set_at=now
-                )
-            )
+            _declare_tool(call, chosen[0], request.tool_kind, now)
         for incident in chosen:
             if request.reason in {"level", "other"}:
                 call.store.save_threshold(build_threshold(incident, at=now))
             call.store.review(incident.incident_id, "false_alarm", at=now, by=call.by)
-        call.note(
-            "false alarm",
-            _name([it.incident_id for it in chosen]),
-            f"{request.reason} {request.note}".strip(),
-        )
+        marked = _name([it.incident_id for it in chosen])
+        call.note("false alarm", marked, f"{request.reason} {request.note}".strip())
     return common.Done(message=f"Marked as false alarm: {_count(chosen)}.")
 
 
@@ -136,10 +128,8 @@ def undo_mark(call: Call) -> common.Done:
     reviewed, marked = _list_changed_with(call, incident, "reviewed_at")
     with call.store.transaction():
         moved_back = sum(call.store.drop_threshold(it) for it in marked) > 0
-        for mark in call.store.list_tool_marks(incident.agent_id):
-            if incident.review == "false_alarm" and reviewed is not None and mark.set_at == reviewed:
-                call.store.mark_tool(structs.replace(mark, kind=""))
-                moved_back = True
+        if incident.review == "false_alarm" and reviewed is not None:
+            moved_back = _undeclare_tools(call, incident.agent_id, reviewed) or moved_back
         for incident_id in marked:
             call.store.review(incident_id, "")
         call.note("undo mark", _name(marked))
@@ -178,12 +168,7 @@ def change_baseline(call: Call) -> common.Done:
             frozen = structs.replace(found, is_frozen=request.action == "freeze")
             call.store.save_baseline(frozen, updated_at=time.time())
         call.note(f"{request.action} baseline", agent_id, f"{request.version} {request.task_type}".strip())
-    words = {
-        "freeze": "The baseline is frozen.",
-        "unfreeze": "The baseline learns again.",
-        "reset": "The baseline is learnt anew from the next run on.",
-    }
-    return common.Done(message=words[request.action])
+    return common.Done(message=_BASELINE_MESSAGES[request.action])
 
 
 def exclude_run(call: Call) -> common.Done:
@@ -248,3 +233,18 @@ def _list_changed_with(
         ).fetchall()
     others = [found for found, _ in rows if found != incident.incident_id]
     return (rows[0][1] if rows else None), [incident.incident_id, *others]
+
+
+def _undeclare_tools(call: Call, agent_id: str, at: float) -> bool:
+    """Take back what a mark of this moment declared about tools; return whether there was any of it."""
+    marks = [mark for mark in call.store.list_tool_marks(agent_id) if mark.set_at == at]
+    for mark in marks:
+        call.store.mark_tool(structs.replace(mark, kind=""))
+    return bool(marks)
+
+
+def _declare_tool(call: Call, incident: Incident, kind: agents.ToolKind, now: float) -> None:
+    mark = ToolMark(
+        agent_id=incident.agent_id, tool=find_tool(call, incident), kind=kind, set_by=call.by, set_at=now
+    )
+    call.store.mark_tool(mark)

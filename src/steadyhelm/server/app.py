@@ -86,20 +86,17 @@ class Server:
             "stream": self._stream,
             "download_run": self._download,
         }
-        routes = [
-            StarletteRoute(
-                PREFIX + route.path,
-                special.get(route.name) or self._make_endpoint(route),
-                methods=[route.method],
-                name=route.name,
-            )
-            for route in ROUTES
-        ]
-        routes += [
+        routes = []
+        for route in ROUTES:
+            endpoint = special.get(route.name) or self._make_endpoint(route)
+            path = PREFIX + route.path
+            routes.append(StarletteRoute(path, endpoint, methods=[route.method], name=route.name))
+        return [
+            *routes,
             StarletteRoute("/healthz", self._check_health, methods=["GET"]),
             StarletteRoute("/metrics", self._write_metrics, methods=["GET"]),
+            *(StarletteRoute(path, self._send_file) for path in ("/", *self._page)),
         ]
-        return [*routes, *(StarletteRoute(path, self._send_file) for path in ("/", *self._page))]
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -132,18 +129,12 @@ class Server:
         identity = request.scope["steadyhelm.identity"]
         if route.scope is not None and (identity is None or not identity.may(route.scope)):
             raise RefusedError("forbidden", f"This needs the scope {route.scope}.")
-        body = None
-        if route.request is not None:
-            try:
-                body = msgspec.json.decode(request.scope["steadyhelm.body"] or b"{}", type=route.request)
-            except (ValueError, RecursionError) as exc:
-                raise RefusedError("invalid", f"The body does not fit: {exc}") from exc
         return Call(
             context=self._context,
             identity=identity,
             path={name: _parse_path(name, value) for name, value in request.path_params.items()},
             query=_parse_query(route.query, request),
-            body=body,
+            body=_decode_body(route, request),
             cookie=read_cookie({"cookie": request.headers.getlist("cookie")}),
         )
 
@@ -333,3 +324,13 @@ def _to_response(refused: RefusedError) -> Response:
         media_type="application/json",
         headers={"cache-control": "no-store"},
     )
+
+
+def _decode_body(route: Route, request: Request) -> Any:
+    """Return the body as the record that the route takes; None where it takes none."""
+    if route.request is None:
+        return None
+    try:
+        return msgspec.json.decode(request.scope["steadyhelm.body"] or b"{}", type=route.request)
+    except (ValueError, RecursionError) as exc:
+        raise RefusedError("invalid", f"The body does not fit: {exc}") from exc

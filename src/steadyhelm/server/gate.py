@@ -126,6 +126,15 @@ class Gate:
         self._requests = RateLimit(_REQUESTS_PER_S, _BURST)
         self._sign_ins = RateLimit(_SIGN_INS_PER_S, _SIGN_IN_BURST)
 
+    async def _admit(self, scope: Scope, receive: Receive) -> bytes:
+        """Return the body of an allowed request, and note who sent it; raises RefusedError for others."""
+        headers = _read_headers(scope)
+        self._check_target(scope)
+        self._check_host(headers)
+        self._check_origin(scope, headers)
+        scope["steadyhelm.identity"] = await self._identify(scope, headers)
+        return await _read_body(scope, headers, receive)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "lifespan":
@@ -135,12 +144,7 @@ class Gate:
             await send({"type": "websocket.close", "code": 1008})
             return
         try:
-            headers = _read_headers(scope)
-            self._check_target(scope)
-            self._check_host(headers)
-            self._check_origin(scope, headers)
-            scope["steadyhelm.identity"] = await self._identify(scope, headers)
-            body = await _read_body(scope, headers, receive)
+            body = await self._admit(scope, receive)
         except RefusedError as exc:
             await send_problem(send, exc)
             return

@@ -16,6 +16,14 @@ from steadyhelm.server.routes import PREFIX, ROUTES, STREAMED, Route
 PATH: Final = Path(__file__).with_name("schema.json")
 
 
+def _require_every_field(schema: dict[str, Any]) -> None:
+    fields = schema.get("properties", {})
+    schema["required"] = list(fields)
+    schema["additionalProperties"] = False
+    for field in fields.values():
+        field.pop("default", None)
+
+
 def build_schema() -> dict[str, Any]:
     """Return the schema. Every field of an answer is required: the server always sends it."""
     answers = {route.answer for route in ROUTES if route.answer is not None} | {Problem, *STREAMED}
@@ -23,12 +31,8 @@ def build_schema() -> dict[str, Any]:
     types = sorted(answers | requests, key=lambda kind: kind.__name__)
     _, components = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     records = _collect_names(Record)
-    for name, schema in components.items():
-        if name in records:
-            schema["required"] = list(schema.get("properties", ()))
-            schema["additionalProperties"] = False
-            for field in schema.get("properties", {}).values():
-                field.pop("default", None)
+    for name in records & components.keys():
+        _require_every_field(components[name])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Steadyhelm API",

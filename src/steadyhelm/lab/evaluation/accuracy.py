@@ -194,40 +194,33 @@ class AccuracyCheck:
         triples = [
             (score, triple) for score in scores if (triple := find_first_three_equal_calls(score.run.events))
         ]
-        missed = [
-            (score, triple) for score, triple in triples if score.first is None or score.first > triple.third
-        ]
-        share = estimate_share(len(triples) - len(missed), len(triples))
-        return [
-            AccuracyTarget(
-                data="OpenHands",
-                what="three equal in a row found by the third",
-                least=1.0,
-                measured=share,
-                note=f"{len(triples) - len(missed)} of {len(triples)} runs",
-                wrong=[f"{_describe_score(score)}, due at {triple.third}" for score, triple in missed],
-            )
-        ]
+        missed = [(score, triple) for score, triple in triples if not _is_found_by(score, triple.third)]
+        found = len(triples) - len(missed)
+        target = AccuracyTarget(
+            data="OpenHands",
+            what="three equal in a row found by the third",
+            least=1.0,
+            measured=estimate_share(found, len(triples)),
+            note=f"{found} of {len(triples)} runs",
+            wrong=[f"{_describe_score(score)}, due at {triple.third}" for score, triple in missed],
+        )
+        return [target]
 
     def _measure_cost(self) -> list[AccuracyTarget]:
         cost: DetectorCost = measure_cost(self._settings, self._read_runs(CLAUDE_CODE))
-        return [
-            AccuracyTarget(
-                data="cost",
-                what="all loop detectors, times the reference",
-                most=_MAX_COST_RATIO,
-                measured=cost.ratio,
-                note=f"{cost.event_us:.1f} µs an event, reference {cost.reference_us:.1f} µs; "
-                f"with fingerprints given {cost.given_ratio:.2f}x",
-            ),
-            AccuracyTarget(
-                data="cost",
-                what="the same events late in one long run",
-                most=_MAX_GROWTH_RATIO,
-                measured=cost.growth,
-                note=f"after {cost.long_events} events",
-            ),
-        ]
+        ratio = AccuracyTarget(
+            data="cost",
+            what="all loop detectors, times the reference",
+            most=_MAX_COST_RATIO,
+            measured=cost.ratio,
+            note=f"{cost.event_us:.1f} µs an event, reference {cost.reference_us:.1f} µs; "
+            f"with fingerprints given {cost.given_ratio:.2f}x",
+        )
+        late, note = "the same events late in one long run", f"after {cost.long_events} events"
+        growth = AccuracyTarget(
+            data="cost", what=late, most=_MAX_GROWTH_RATIO, measured=cost.growth, note=note
+        )
+        return [ratio, growth]
 
 
 def _build_f1_target(
@@ -258,20 +251,18 @@ def _describe_score(score: RunScore) -> str:
     return f"{score.run.info.run_id}: {describe_expectation(score.expected)}; found {words}{more}"
 
 
+def _is_found_by(score: RunScore, entry: int) -> bool:
+    return score.first is not None and score.first <= entry
+
+
+def _format_row(target: AccuracyTarget) -> tuple[str, ...]:
+    is_met = "yes" if target.is_met else "NO"
+    return target.data, target.what, target.limit, str(target.measured), is_met, target.note
+
+
 def format_targets(targets: Sequence[AccuracyTarget], *, wrong: bool = False) -> str:
     """Return the targets as a table, with every run that was judged wrongly if `wrong` is set."""
-    rows = [
-        (
-            target.data,
-            target.what,
-            target.limit,
-            str(target.measured),
-            "yes" if target.is_met else "NO",
-            target.note,
-        )
-        for target in targets
-    ]
-    parts = [format_table(("data", "target", "", "measured", "met", ""), rows)]
+    parts = [format_table(("data", "target", "", "measured", "met", ""), [*map(_format_row, targets)])]
     parts += [
         "\n".join([f"{target.data}, {target.what}:", *(f"  {printable(words)}" for words in target.wrong)])
         for target in targets

@@ -96,21 +96,24 @@ def _sum_tokens_saved(reports: Sequence[tuple[ReadRun, RunReport]]) -> int:
     return sum(report.tokens_saved or 0 for _, report in reports)
 
 
+def _name_change(before: int | None, after: int | None) -> ChangeKind:
+    """Return how the step at which a run is first flagged changed."""
+    if before is None:
+        return "newly flagged"
+    if after is None:
+        return "no longer flagged"
+    return "earlier" if after < before else "later"
+
+
 def _compare_scores(before: RunScore, after: RunScore) -> JudgementChange | None:
     if before.first == after.first:
         return None
-    if before.first is None:
-        change: ChangeKind = "newly flagged"
-    elif after.first is None:
-        change = "no longer flagged"
-    else:
-        change = "earlier" if after.first < before.first else "later"
-    told = after if after.found else before
+    shown = after if after.found else before
     return JudgementChange(
         run_id=before.run.info.run_id,
-        change=change,
+        change=_name_change(before.first, after.first),
         before=before.first,
         after=after.first,
         expected=before.expected.run,
-        words=min(told.found, key=lambda finding: finding.at).message,
+        words=min(shown.found, key=lambda finding: finding.at).message,
     )

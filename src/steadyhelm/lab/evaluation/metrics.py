@@ -101,8 +101,11 @@ def estimate_all(runs: Sequence[Counts], *, samples: int = 1000, seed: int = 0) 
     }
     if any(sum(counts) > 1 for counts in runs):
         return found
-    sums = sum_counts(runs)
-    return found | {
+    return found | _estimate_shares(sum_counts(runs))
+
+
+def _estimate_shares(sums: Counts) -> dict[str, Estimate]:
+    return {
         "precision": estimate_share(sums.tp, sums.tp + sums.fp),
         "recall": estimate_share(sums.tp, sums.tp + sums.fn),
         "false_alarms": estimate_share(sums.fp, sums.fp + sums.tn),

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from steadyhelm.lab.evaluation.comparison import Comparison, JudgementChange
+from steadyhelm.lab.evaluation.comparison import Comparison, JudgementChange, SetComparison
 from steadyhelm.lab.evaluation.evaluator import Evaluation, Figures, SetReport, WrongRun
-from steadyhelm.lab.evaluation.leak_check import ShuffleReport
+from steadyhelm.lab.evaluation.leak_check import ShuffleReport, ShuffleRow
 from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.reports.formats import printable
 
@@ -45,40 +45,29 @@ def format_comparison(comparison: Comparison) -> str:
     """Return the effect of a change of settings, set by set."""
     parts = [printable(f"{comparison.before} -> {comparison.after}")]
     for one in comparison.sets:
-        rows = [
-            ("flagged", *map(str, one.flagged)),
-            (
-                "tokens spent after a stop or re-plan, at most",
-                *(f"{tokens:,}" for tokens in one.tokens_saved),
-            ),
-        ]
-        if one.f1 is not None:
-            rows.append(("F1", *map(str, one.f1)))
         parts.append(printable(f"{one.name}: {one.runs} runs, {len(one.changed)} judged differently"))
-        parts.append(format_table(("", "before", "after"), rows))
+        parts.append(format_table(("", "before", "after"), list(_list_figures(one))))
         changes = [_format_change(change) for change in one.changed]
         if changes:
             parts.append(format_table(("change", "run", "before", "after", "label", "finding"), changes))
     return "\n\n".join(parts)
 
 
+def _list_figures(one: SetComparison) -> Iterator[tuple[str, ...]]:
+    """Yield each figure of a set with its value before and after."""
+    yield "flagged", *map(str, one.flagged)
+    yield "tokens spent after a stop or re-plan, at most", *(f"{tokens:,}" for tokens in one.tokens_saved)
+    if one.f1 is not None:
+        yield "F1", *map(str, one.f1)
+
+
 def format_leak_reports(reports: Sequence[ShuffleReport]) -> str:
     """Return what was shuffled, what changed, and whether that is right."""
     parts = []
     for report in reports:
-        rows = [
-            (
-                row.shuffled,
-                "must matter" if row.must_matter else "must not matter",
-                f"{row.runs_changed} of {row.runs}",
-                _format_accuracy(row.before),
-                _format_accuracy(row.after),
-                row.verdict,
-            )
-            for row in report.rows
-        ]
         titles = ("shuffled", "", "runs changed", "balanced accuracy", "after", "verdict")
-        parts.append(f"{printable(report.name)}\n\n{format_table(titles, rows)}")
+        table = format_table(titles, [_format_shuffle(row) for row in report.rows])
+        parts.append(f"{printable(report.name)}\n\n{table}")
     return "\n\n".join(parts)
 
 
@@ -90,6 +79,17 @@ def _format_change(change: JudgementChange) -> tuple[str, ...]:
 
 def _format_accuracy(value: float | None) -> str:
     return str(Estimate(value=value)) if value is not None else "-"
+
+
+def _format_shuffle(row: ShuffleRow) -> tuple[str, ...]:
+    return (
+        row.shuffled,
+        "must matter" if row.must_matter else "must not matter",
+        f"{row.runs_changed} of {row.runs}",
+        _format_accuracy(row.before),
+        _format_accuracy(row.after),
+        row.verdict,
+    )
 
 
 def _format_set(one: SetReport, most: int) -> Iterator[str]:
@@ -106,12 +106,15 @@ def _format_set(one: SetReport, most: int) -> Iterator[str]:
         yield format_table(
             ("", "found in time"), [(figures.finder, str(figures.in_time)) for figures in dated]
         )
-    if not one.misses:
-        return
-    more = len(one.misses) - most
-    shown = [_format_wrong_run(miss) for miss in one.misses[:most]]
-    rest = [f"  ... {more} not shown; --json and --html have all of them."] if more > 0 else []
-    yield "\n".join([f"Judged wrongly ({len(one.misses)} runs):", *shown, *rest])
+    if one.misses:
+        yield "\n".join(_format_misses(one.misses, most))
+
+
+def _format_misses(misses: Sequence[WrongRun], most: int) -> Iterator[str]:
+    yield f"Judged wrongly ({len(misses)} runs):"
+    yield from map(_format_wrong_run, misses[:most])
+    if len(misses) > most:
+        yield f"  ... {len(misses) - most} not shown; --json and --html have all of them."
 
 
 def _format_figures(name: str, figures: Figures) -> tuple[str, ...]:

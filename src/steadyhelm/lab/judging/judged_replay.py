@@ -59,10 +59,7 @@ class LabelTruth:
             return expected.run
         shown = [int(it) for it in question.evidence if it.isdecimal()]
         if has_plant(run):
-            plant = read_plant(run)
-            shown = shown[-LATEST_STEPS:] if question.about == "goal" else shown
-            inside = sum(plant.first <= at <= plant.last for at in shown)
-            return 2 * inside >= len(shown) if question.about == "goal" else inside > 0
+            return _shows_plant(run, shown, question.about)
         if expected.steps is not None:
             return not expected.steps.isdisjoint(shown)
         # Steps before the first label were not judged one by one: they may be part of the same drift.
@@ -172,3 +169,11 @@ def _is_cleared(report: RunReport, kind: str, at: int) -> bool:
     """Return whether a finding is of an incident that was judged healthy, and of no other one."""
     covering = [it for it in report.incidents if it.kind == kind and it.since <= at <= it.to]
     return bool(covering) and all(it.severity is Severity.LOW for it in covering)
+
+
+def _shows_plant(run: ReadRun, shown: Sequence[int], about: str) -> bool:
+    """Return whether the steps of a question are those of the plant: half of the latest, of a goal."""
+    plant = read_plant(run)
+    latest = shown[-LATEST_STEPS:] if about == "goal" else shown
+    inside = sum(plant.first <= at <= plant.last for at in latest)
+    return 2 * inside >= len(latest) if about == "goal" else inside > 0

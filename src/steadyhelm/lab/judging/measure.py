@@ -43,6 +43,13 @@ class JudgeReport(Struct, frozen=True, kw_only=True):
     unusable: dict[int, str]
 
 
+def _leave_out(sets: Sequence[RunSet], taught: set[str]) -> list[RunSet]:
+    """Return the sets without the runs of these ids."""
+    return [
+        structs.replace(it, runs=[run for run in it.runs if run.info.run_id not in taught]) for it in sets
+    ]
+
+
 class JudgeMeasurement:
     """Asks the same questions as a live run, and collects what comes of the answers.
 
@@ -84,10 +91,7 @@ class JudgeMeasurement:
 
         A baseline is learnt from `teachers` before; a run among them is not judged.
         """
-        taught = {run.info.run_id for run in teachers}
-        left = [
-            structs.replace(it, runs=[run for run in it.runs if run.info.run_id not in taught]) for it in sets
-        ]
+        left = _leave_out(sets, {run.info.run_id for run in teachers})
         with learn_baseline(teachers, self._settings) as store:
             known = store if teachers else None
             return [self._measure_set(one, known, on_run) for one in left if one.runs]

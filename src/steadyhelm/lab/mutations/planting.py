@@ -176,20 +176,16 @@ def list_calls(entries: Sequence[Entry]) -> list[HostCall]:
     """Return the calls of a run that have a text as their result."""
     found, waiting = [], None
     for entry in entries:
-        kind = entry.get("type")
+        kind, name = entry.get("type"), str(entry.get("name"))
         if kind == "tool_call":
             waiting = entry
             result = entry.get("result")
             if isinstance(result, str):
-                found.append(
-                    HostCall(str(entry.get("name")), entry.get("args"), result, bool(entry.get("error")))
-                )
+                found.append(HostCall(name, entry.get("args"), result, bool(entry.get("error"))))
                 waiting = None
         elif kind == "tool_result" and waiting is not None and isinstance(entry.get("text"), str):
             if entry.get("name") == waiting.get("name"):
-                found.append(
-                    HostCall(str(entry.get("name")), waiting.get("args"), entry["text"], error=False)
-                )
+                found.append(HostCall(name, waiting.get("args"), entry["text"], error=False))
             waiting = None
     return found
 

@@ -55,15 +55,15 @@ def _is_other_task(run: RunLine, other: RunLine) -> bool:
     return other is not run and not (run.get("goal") and run.get("goal") == other.get("goal"))
 
 
+def _drop_times(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries of another run, whose times would go back: time follows from durations then."""
+    return [{key: value for key, value in entry.items() if key != "t"} for entry in entries]
+
+
 def _join(
     run: RunLine, before: Sequence[Entry], after: Sequence[Entry], name: str, number: int, seed: int
 ) -> RunLine:
-    # The other run's times would go back: without them, time follows from durations.
-    steps = [
-        {key: value for key, value in entry.items() if key != "t"}
-        for entry in after
-        if entry.get("type") in _STEPS
-    ]
+    steps = _drop_times([entry for entry in after if entry.get("type") in _STEPS])
     about = {
         "name": name,
         "kind": "goal",

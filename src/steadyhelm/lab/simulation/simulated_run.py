@@ -89,12 +89,11 @@ def read_run_truth(run: ReadRun, known: SetTruth) -> RunTruth:
     expected = read_expectation(run, _LOOP, is_used=known.is_used)
     triple = find_first_three_equal_calls(run.events)
     if known.loops_from == "label":
-        is_looping = bool(expected.run)
-        first = expected.first if expected.first is not None else expected.at_most
+        is_looping, first = bool(expected.run), expected.first
+        first = expected.at_most if first is None else first
     else:
-        is_looping = triple is not None
         # The second of them is the first that repeats, which is also where people put their labels.
-        first = triple.second if triple is not None else None
+        is_looping, first = triple is not None, None if triple is None else triple.second
     return RunTruth(
         outcome=run.outcome if run.outcome in OUTCOMES else "",
         is_looping=is_looping,

@@ -55,19 +55,17 @@ def train(replies: Sequence[LabelledReply], *, quick: bool = False, samples: int
     With `quick` the leak check and the comparison with other ways of learning are left out.
     """
     cases = prepare(replies)
-    weights = learn_weights(cases)
-    judged = {name: judge_held_out(cases, parts) for name, parts in _make_fold_sets(replies).items()}
+    weights, numbers = learn_weights(cases), [case.features.numbers for case in cases]
+    folds = _make_fold_sets(replies)
+    judged = {name: judge_held_out(cases, parts) for name, parts in folds.items()}
+    compared = {} if quick else {name: measure_alternatives(cases, parts) for name, parts in folds.items()}
     return TrainingReport(
         weights=weights,
         figures={name: estimate_figures(one, samples=samples) for name, one in judged.items()},
         judged=judged,
-        importances=measure_importances(
-            weights.reply, [case.features.numbers for case in cases], "correction"
-        ),
+        importances=measure_importances(weights.reply, numbers, "correction"),
         leaks=[] if quick else check_leaks(replies),
-        alternatives={}
-        if quick
-        else {name: measure_alternatives(cases, parts) for name, parts in _make_fold_sets(replies).items()},
+        alternatives=compared,
     )
 
 

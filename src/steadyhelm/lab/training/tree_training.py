@@ -1,6 +1,7 @@
 """Train the forest over sessions, and measure it: held out, shuffled, and beside the linear model."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
@@ -207,16 +208,12 @@ def _estimate(
     samples: int,
 ) -> ModelFigures:
     truth = [reply.is_drift for reply in replies]
-    sessions = [reply.session for reply in replies]
+    estimate = partial(estimate_by_group, groups=[reply.session for reply in replies], samples=samples)
     return ModelFigures(
         model=model,
         held_out=held_out,
-        f1=estimate_by_group(
-            lambda places: decision_f1(_pick(truth, places), _pick(found, places)), sessions, samples=samples
-        ),
-        auc=estimate_by_group(
-            lambda places: auc(_pick(truth, places), _pick(drift, places)), sessions, samples=samples
-        ),
+        f1=estimate(lambda places: decision_f1(_pick(truth, places), _pick(found, places))),
+        auc=estimate(lambda places: auc(_pick(truth, places), _pick(drift, places))),
     )
 
 

@@ -161,15 +161,21 @@ def _get_object(content: Any, *keys: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
+def _read_claude_reply(
+    content: dict[str, Any], usage: dict[str, Any], begins_at: int, written_at: float | None
+) -> ReplyUsage:
+    message = content["message"]
+    failure = _join_texts(message.get("content")) if content.get("isApiErrorMessage") is True else ""
+    tokens = sum(_count(usage, key) for key in _CLAUDE_USAGE_KEYS)
+    of_part = content.get("isSidechain") is True
+    return ReplyUsage(begins_at, str(message.get("id", "")), tokens, failure, written_at, of_part)
+
+
 def _read_reply(content: dict[str, Any], begins_at: int) -> ReplyUsage | None:
     written_at = _parse_timestamp(content.get("timestamp"))
     usage = _get_object(content, "message", "usage")
     if usage:
-        message = content["message"]
-        failure = _join_texts(message.get("content")) if content.get("isApiErrorMessage") is True else ""
-        tokens = sum(_count(usage, key) for key in _CLAUDE_USAGE_KEYS)
-        of_part = content.get("isSidechain") is True
-        return ReplyUsage(begins_at, str(message.get("id", "")), tokens, failure, written_at, of_part)
+        return _read_claude_reply(content, usage, begins_at, written_at)
     info = _get_object(content, "payload", "info")
     if info and content["payload"].get("type") == "token_count":
         # Codex repeats a line: the tokens spent so far tell replies apart.

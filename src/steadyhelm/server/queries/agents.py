@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.errors import NotFoundError
+from steadyhelm.people import ToolMark
 from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.queries.inbox import read_open
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
@@ -51,6 +52,10 @@ _TITLES: Final = (
     ("failed", "Failed calls", ""),
     ("repeated_share", "Repeated share", "share"),
     ("reply_length", "Reply length", "characters"),
+)
+_SPENT_BY_DAY: Final = (
+    "SELECT day, runs, tokens, cost_usd FROM agent_days"
+    " WHERE agent = (SELECT id FROM agents WHERE agent_id = ?) AND day > ?"
 )
 
 
@@ -126,22 +131,22 @@ def _list_declarations(
     store: SQLStore, settings: Settings, agent_id: str, tools: Sequence[tuple[str, int]]
 ) -> list[Declaration]:
     marks = {mark.tool: mark for mark in store.list_tool_marks(agent_id)}
-    found = []
     calls = dict(tools)
-    for tool in dict.fromkeys((*calls, *marks, *settings.tools)):
-        mark, options = marks.get(tool), settings.tools.get(tool, {})
-        kind: Any = mark.kind if mark is not None else options.get("kind", "")
-        found.append(
-            Declaration(
-                tool=tool,
-                kind=kind,
-                calls=calls.get(tool, 0),
-                source="page" if mark is not None else "settings" if kind else "",
-                by="" if mark is None else mark.set_by,
-                at=None if mark is None else mark.set_at,
-            )
-        )
-    return found
+    return [
+        _read_declaration(tool, calls.get(tool, 0), marks.get(tool), settings.tools.get(tool, {}))
+        for tool in dict.fromkeys((*calls, *marks, *settings.tools))
+    ]
+
+
+def _read_declaration(
+    tool: str, calls: int, mark: ToolMark | None, options: Mapping[str, Any]
+) -> Declaration:
+    """Return what is declared about a tool: a mark on the page comes before the settings."""
+    if mark is not None:
+        kind: Any = mark.kind
+        return Declaration(tool=tool, kind=kind, calls=calls, source="page", by=mark.set_by, at=mark.set_at)
+    kind = options.get("kind", "")
+    return Declaration(tool=tool, kind=kind, calls=calls, source="settings" if kind else "", by="", at=None)
 
 
 def _read_days(store: SQLStore, agent_id: str, now: float, limit_cost_usd: float | None) -> list[DayBudget]:
@@ -149,26 +154,21 @@ def _read_days(store: SQLStore, agent_id: str, now: float, limit_cost_usd: float
     with store.reading() as connection:
         found: dict[int, tuple[int, int, float]] = {
             day: (runs, tokens, cost)
-            for day, runs, tokens, cost in connection.execute(
-                "SELECT day, runs, tokens, cost_usd FROM agent_days"
-                " WHERE agent = (SELECT id FROM agents WHERE agent_id = ?) AND day > ?",
-                (agent_id, today - _DAYS),
-            )
+            for day, runs, tokens, cost in connection.execute(_SPENT_BY_DAY, (agent_id, today - _DAYS))
         }
-    days = []
-    for day in range(today - _DAYS + 1, today + 1):
-        runs, tokens, cost = found.get(day, (0, 0, 0.0))
-        days.append(
-            DayBudget(
-                day=time.strftime("%Y-%m-%d", time.gmtime(day * DAY_S)),
-                runs=runs,
-                tokens=tokens,
-                cost_usd=round(cost, 6) or None,
-                limit_tokens=None,
-                limit_cost_usd=limit_cost_usd,
-            )
-        )
-    return days
+    days = range(today - _DAYS + 1, today + 1)
+    return [_make_day(day, *found.get(day, (0, 0, 0.0)), limit_cost_usd) for day in days]
+
+
+def _make_day(day: int, runs: int, tokens: int, cost_usd: float, limit_cost_usd: float | None) -> DayBudget:
+    return DayBudget(
+        day=time.strftime("%Y-%m-%d", time.gmtime(day * DAY_S)),
+        runs=runs,
+        tokens=tokens,
+        cost_usd=round(cost_usd, 6) or None,
+        limit_tokens=None,
+        limit_cost_usd=limit_cost_usd,
+    )
 
 
 def read_metrics(connection: Connection, key: int) -> Metrics:

@@ -40,6 +40,17 @@ CLOSED_READ: Final = 2000
 _CLOSED_COUNTED: Final = 200
 _MARKED_DAYS: Final = 90
 _LEAST_MARKS: Final = 5
+_REVIEWS: Final = (
+    "SELECT detector, count(*) FILTER (WHERE review = 'confirmed'),"
+    " count(*) FILTER (WHERE review = 'false_alarm'), count(*) FILTER (WHERE review = '')"
+    " FROM (SELECT detector, review FROM incidents WHERE last_at >= ?"
+    " ORDER BY last_at DESC LIMIT 20000) latest"
+    " GROUP BY detector ORDER BY detector"
+)
+_ALIKE: Final = (
+    "SELECT o.incident_id FROM incidents i JOIN incidents o"
+    " ON o.agent = i.agent AND o.kind = i.kind AND o.pattern = i.pattern"
+)
 _TABS: Final[tuple[IncidentTab, ...]] = ("open", "acknowledged", "muted", "closed")
 _MEMBERS: Final = """
     SELECT i.id, i.agent, i.kind, i.pattern, i.detector, i.severity, i.review, i.acknowledged_at, i.last_at,
@@ -320,14 +331,7 @@ def compare_run(connection: Connection, row: IncidentRow) -> list[Against]:
 
 def read_precision(connection: Connection, now: float) -> PrecisionList:
     """Return how often each detector was marked right and false in 90 days."""
-    rows = connection.execute(
-        "SELECT detector, count(*) FILTER (WHERE review = 'confirmed'),"
-        " count(*) FILTER (WHERE review = 'false_alarm'), count(*) FILTER (WHERE review = '')"
-        " FROM (SELECT detector, review FROM incidents WHERE last_at >= ?"
-        " ORDER BY last_at DESC LIMIT 20000) latest"
-        " GROUP BY detector ORDER BY detector",
-        (now - _MARKED_DAYS * _DAY_S,),
-    )
+    rows = connection.execute(_REVIEWS, (now - _MARKED_DAYS * _DAY_S,))
     return PrecisionList(
         detectors=[
             Precision(
@@ -354,10 +358,6 @@ def list_like(
         where.require("o.review = ''")
         where.add("(o.state = 'open' OR o.last_at > ?)", in_inbox_at - IN_INBOX_S)
     with store.reading() as connection:
-        ids = connection.execute(
-            "SELECT o.incident_id FROM incidents i JOIN incidents o"
-            " ON o.agent = i.agent AND o.kind = i.kind AND o.pattern = i.pattern"
-            f"{where} ORDER BY o.last_at DESC LIMIT ?",
-            (*where.values, limit),
-        ).fetchall()
+        sql = f"{_ALIKE}{where} ORDER BY o.last_at DESC LIMIT ?"
+        ids = connection.execute(sql, (*where.values, limit)).fetchall()
     return [store.find_incident(incident_id) for (incident_id,) in ids]

@@ -58,19 +58,18 @@ def list_judged(connection: Connection, run: int) -> list[Judged]:
     return found
 
 
+def _find_latest_runs(connection: Connection, agents: Sequence[int], since: float) -> list[int]:
+    where = f" AND agent IN ({', '.join(str(int(key)) for key in agents)})" if agents else ""
+    sql = f"SELECT id FROM runs WHERE started_at >= ?{where} ORDER BY started_at DESC LIMIT ?"
+    return [run for (run,) in connection.execute(sql, (since, _RUNS_READ)).fetchall()]
+
+
 def read_judging(
     connection: Connection, model: str, agents: Sequence[int], since: float | None
 ) -> JudgingReport:
     """Return what was asked about the latest runs of some agents, or of all, and what came of it."""
     name = connection.execute(_NAME, (JUDGED,)).fetchone()
-    where = f" AND agent IN ({', '.join(str(int(key)) for key in agents)})" if agents else ""
-    runs = [
-        run
-        for (run,) in connection.execute(
-            f"SELECT id FROM runs WHERE started_at >= ?{where} ORDER BY started_at DESC LIMIT ?",
-            (since or 0.0, _RUNS_READ),
-        ).fetchall()
-    ]
+    runs = _find_latest_runs(connection, agents, since or 0.0)
     reports: list[JudgedReport] = []
     changes: list[IncidentVerdict] = []
     for run in runs if name is not None else ():
@@ -80,12 +79,15 @@ def read_judging(
     return _make_report(model, summarise_judging(reports, changes, runs=len(runs)))
 
 
-def _make_report(model: str, summary: JudgeSummary) -> JudgingReport:
-    verdicts = {
+def _flatten_verdicts(summary: JudgeSummary) -> dict[str, int]:
+    return {
         f"{about}: {label}": count
         for about, labels in summary.verdicts.items()
         for label, count in labels.items()
     }
+
+
+def _make_report(model: str, summary: JudgeSummary) -> JudgingReport:
     return JudgingReport(
         model=model,
         runs=summary.runs,
@@ -97,7 +99,7 @@ def _make_report(model: str, summary: JudgeSummary) -> JudgingReport:
         lowered=summary.lowered,
         cleared=summary.cleared,
         addressed=summary.addressed,
-        verdicts=_list_counts(verdicts),
+        verdicts=_list_counts(_flatten_verdicts(summary)),
         no_verdict=_list_counts(summary.no_verdict),
         not_asked=_list_counts(summary.not_asked),
     )

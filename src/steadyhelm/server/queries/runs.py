@@ -35,6 +35,11 @@ _CHILDREN: Final = 50
 _TOOLS: Final = 200
 _LAST: Final = "\U0010ffff"
 _SIGNALS: Final = ("goal", "loop", "budget", "quality", "stuck")
+_DECLARED: Final = "SELECT tool, kind FROM declarations WHERE agent = ?"
+_TOOLS_USED: Final = (
+    "SELECT n.name, t.calls, t.errors, t.tokens, t.duration_ms FROM run_tools t"
+    " CROSS JOIN names n ON n.id = t.name WHERE t.run = ? ORDER BY t.calls DESC, t.name LIMIT ?"
+)
 
 
 def list_runs(
@@ -156,14 +161,8 @@ def read_run(connection: Connection, key: int) -> RunRow:
 
 def read_tools(connection: Connection, run: RunRow) -> list[ToolUse]:
     """Return the tools of a run, the most used first: others refer to a tool by its place here."""
-    declared = dict(
-        connection.execute("SELECT tool, kind FROM declarations WHERE agent = ?", (run.agent.key,)).fetchall()
-    )
-    rows = connection.execute(
-        "SELECT n.name, t.calls, t.errors, t.tokens, t.duration_ms FROM run_tools t"
-        " CROSS JOIN names n ON n.id = t.name WHERE t.run = ? ORDER BY t.calls DESC, t.name LIMIT ?",
-        (run.key, _TOOLS),
-    )
+    declared = dict(connection.execute(_DECLARED, (run.agent.key,)).fetchall())
+    rows = connection.execute(_TOOLS_USED, (run.key, _TOOLS))
     return [
         ToolUse(
             name=name,

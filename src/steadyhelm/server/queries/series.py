@@ -210,21 +210,25 @@ def _find_name_ids(connection: Connection, names: Sequence[str]) -> list[int]:
     return found
 
 
-def _read_score(connection: Connection, run: RunRow, since: int, until: int, most: int) -> ScoreSeries:
+def _read_score_rows(
+    connection: Connection, run: int, since: int, until: int, most: int
+) -> Sequence[Sequence[Any]]:
+    """Return the scores where they change; where there are more than so many, the extremes of each span."""
     # The score that holds at the first step may have been set before it.
-    row = connection.execute(
-        "SELECT max(seq) FROM scores WHERE run = ? AND seq <= ?", (run.key, since)
-    ).fetchone()
-    begin = since if row[0] is None else row[0]
-    (count,) = connection.execute(
-        "SELECT count(*) FROM scores WHERE run = ? AND seq >= ? AND seq <= ?", (run.key, begin, until)
-    ).fetchone()
-    values = (run.key, begin, until)
+    sql = "SELECT max(seq) FROM scores WHERE run = ? AND seq <= ?"
+    (latest,) = connection.execute(sql, (run, since)).fetchone()
+    begin = since if latest is None else latest
+    values = (run, begin, until)
+    sql = "SELECT count(*) FROM scores WHERE run = ? AND seq >= ? AND seq <= ?"
+    (count,) = connection.execute(sql, values).fetchone()
     if count <= most:
-        rows = connection.execute(f"{_SCORES} ORDER BY s.seq", values).fetchall()
-    else:
-        width = -(-(until - begin + 1) // (most // 2))
-        rows = connection.execute(_EXTREMES.format(begin=begin, width=width), values).fetchall()
+        return connection.execute(f"{_SCORES} ORDER BY s.seq", values).fetchall()
+    width = -(-(until - begin + 1) // (most // 2))
+    return connection.execute(_EXTREMES.format(begin=begin, width=width), values).fetchall()
+
+
+def _read_score(connection: Connection, run: RunRow, since: int, until: int, most: int) -> ScoreSeries:
+    rows = _read_score_rows(connection, run.key, since, until, most)
     return ScoreSeries(
         step=[max(row[0], since) + 1 for row in rows],
         at=[round(row[1] - run.started_at, 3) for row in rows],
@@ -248,19 +252,21 @@ def _draw_brackets(episodes: Sequence[Episode]) -> list[Bracket]:
         if level == len(rows):
             rows.append([])
         rows[level].append(episode)
-        badge = make_loop_badge(episode.pattern, episode.repeats, len(episode.seqs))
-        brackets.append(
-            Bracket(
-                incident_id=episode.incident_id,
-                first=episode.first + 1,
-                last=episode.last + 1,
-                proof=[seq + 1 for seq in episode.seqs],
-                tools=badge.tools,
-                words=f"{badge.count:,}\N{MULTIPLICATION SIGN}{_name_outcome(episode.message)}",
-                level=level,
-            )
-        )
+        brackets.append(_make_bracket(episode, level))
     return sorted(brackets, key=lambda it: it.first)
+
+
+def _make_bracket(episode: Episode, level: int) -> Bracket:
+    badge = make_loop_badge(episode.pattern, episode.repeats, len(episode.seqs))
+    return Bracket(
+        incident_id=episode.incident_id,
+        first=episode.first + 1,
+        last=episode.last + 1,
+        proof=[seq + 1 for seq in episode.seqs],
+        tools=badge.tools,
+        words=f"{badge.count:,}\N{MULTIPLICATION SIGN}{_name_outcome(episode.message)}",
+        level=level,
+    )
 
 
 def _name_outcome(message: str) -> str:
@@ -273,24 +279,26 @@ def _overlaps(episode: Episode, row: Sequence[Episode]) -> bool:
 
 
 def _read_markers(connection: Connection, run: RunRow, episodes: Sequence[Episode]) -> list[Marker]:
-    markers = []
-    for episode in episodes:
-        for intervention in episode.interventions:
-            if not intervention.said:
-                continue
-            made = make_response(intervention)
-            markers.append(
-                Marker(
-                    step=made.step,
-                    at=round(intervention.timestamp - run.started_at, 3),
-                    response=made.response,
-                    outcome=made.outcome,
-                    incident_id=episode.incident_id,
-                    before=read_score_at(connection, run.key, intervention.seq),
-                    after=read_score_at(connection, run.key, intervention.settled_seq),
-                )
-            )
+    markers = [
+        _make_marker(connection, run, episode.incident_id, intervention)
+        for episode in episodes
+        for intervention in episode.interventions
+        if intervention.said
+    ]
     return sorted(markers, key=lambda it: it.step)
+
+
+def _make_marker(connection: Connection, run: RunRow, incident_id: str, delivered: Intervention) -> Marker:
+    made = make_response(delivered)
+    return Marker(
+        step=made.step,
+        at=round(delivered.timestamp - run.started_at, 3),
+        response=made.response,
+        outcome=made.outcome,
+        incident_id=incident_id,
+        before=read_score_at(connection, run.key, delivered.seq),
+        after=read_score_at(connection, run.key, delivered.settled_seq),
+    )
 
 
 def _find_steps_not_run(

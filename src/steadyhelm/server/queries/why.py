@@ -188,18 +188,20 @@ def read_pairs(connection: Connection, run: int, seqs: Sequence[int]) -> list[Pa
         before = last.get(row[1])
         last[row[1]] = row
         if before is not None:
-            pairs.append(
-                Pair(
-                    first=before[0] + 1,
-                    second=row[0] + 1,
-                    tool=row[1],
-                    same_arguments=before[2] == row[2],
-                    same_result=before[3] == row[3],
-                    failed_first=bool(before[4]),
-                    failed_second=bool(row[4]),
-                )
-            )
+            pairs.append(_make_pair(before, row))
     return pairs[:_PAIRS]
+
+
+def _make_pair(before: Sequence[Any], row: Sequence[Any]) -> Pair:
+    return Pair(
+        first=before[0] + 1,
+        second=row[0] + 1,
+        tool=row[1],
+        same_arguments=before[2] == row[2],
+        same_result=before[3] == row[3],
+        failed_first=bool(before[4]),
+        failed_second=bool(row[4]),
+    )
 
 
 def read_evidence(store: SQLStore, incident_id: str, place: int | None) -> EvidencePair:
