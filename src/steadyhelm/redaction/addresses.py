@@ -42,6 +42,12 @@ KEY_HINTS: Final = ("PRIVATE", "Private-Lines", "Static key")
 """Texts without which no key in a text begins."""
 _TEMPLATES: Final = frozenset({"password", "pass", "passwd", "pwd", "secret", "token", "xxx", "xxxx", "pw"})
 _CUT: Final = "characters]…"
+_MAX_TAIL_CHARS: Final = 8000
+_BREAK_BACKWARDS: Final = r"(?:\n\r?|n\\{1,8}(?:r\\{1,8})?)[ \t]{0,8}"
+_TAIL_BACKWARDS: Final = re.compile(
+    rf"{_BREAK_BACKWARDS}=?=?[A-Za-z0-9+/]{{1,100}}(?:{_BREAK_BACKWARDS}[A-Za-z0-9+/]{{40,100}}){{0,200}}"
+)
+"""The lines of a key in front of its end, read from the end."""
 _ENCODED_KEY: Final = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]{40,20000}")
 
 
@@ -88,12 +94,17 @@ def find_private_keys(text: str) -> Iterator[SecretSpan]:
 
 
 def _find_cut_key(text: str, at: int) -> Iterator[SecretSpan]:
-    """Yield the end of a key whose beginning was cut away."""
+    """Yield the end of a key whose beginning was cut away, or was never read."""
     cut = text.find(_CUT, at)
-    if cut < 0:
+    end = _CUT_KEY_END.search(text, at if cut < 0 else cut)
+    if not end:
         return
-    end = _CUT_KEY_END.search(text, cut)
-    if end and "-----" not in text[cut : end.start()]:
+    if cut < 0:
+        before = text[max(at, end.start() - _MAX_TAIL_CHARS) : end.start()]
+        tail = _TAIL_BACKWARDS.match(before[::-1])
+        if tail:
+            yield SecretSpan(end.start() - tail.end(), end.end(), "private key")
+    elif "-----" not in text[cut : end.start()]:
         yield SecretSpan(cut + len(_CUT), end.end(), "private key")
 
 

@@ -18,9 +18,9 @@ _RULE: Final = "assigned secret"
 _MAY_FOLLOW: Final = re.compile(
     r"[\"'`\\<>\])?!%&=:*|\uff1a]|\[\d{0,4}\]|\xef|\xe2"
     r"|[ \t]{1,40}(?:[=:\"'`\\|<>?*(.-]|\xe2|%3|(?:is|was|are|were|will|has|have|had|might|may"
-    r"|should|must|we|I|you|they|d|set|changed|reset|updated|becomes|equals|for|of|to|on|in|at|as|As|ist|lautet|est|es|er|jest|je|or|di|de|do|da|dla|para|pour|string|String|PROGMEM)\b)"
+    r"|should|must|we|I|you|they|d|set|changed|reset|updated|becomes|equals|for|FOR|of|to|on|in|at|as|As|ist|lautet|est|es|er|jest|je|or|di|de|do|da|dla|para|pour|string|String|PROGMEM)\b)"
     r"|[ \t]{1,6}\S{0,60}[^\sA-Za-z.,]"
-    r"|\([^()]{0,80}[\"'`]"
+    r"|\([^()]{0,80}[\"'`]|\{[ ]?\\{0,8}[\"'`]"
     r"|[,;][\w ,;.-]{0,120}\\{1,8}[nr]|[,;][ ]{0,8}\\{0,8}(?:[\"']|(?:[vV]al|content|default|data|text))",
     re.ASCII,
 )
@@ -42,6 +42,8 @@ _BASIC: Final = re.compile(r"(?<![a-z])[Bb](?:asic|ASIC)[ \t]{1,4}([A-Za-z0-9+/]
 _BASIC_WORD: Final = re.compile(r"asic|ASIC")
 """The rest of the word: a search that begins with a letter looks for it much faster than `_BASIC` does."""
 _WORD_BEFORE: Final = re.compile(r"(?:(?<=\\[nrt])|(?<![A-Za-z\\]))([A-Za-z]{2,20})[ ]\Z")
+_VERSIONED: Final = re.compile(r"[-=@:]v?\d{1,4}(?:\.\d{1,4}){1,3}\Z")
+"""The end of the name of a package with its version: `PyJWT-2.9.0`."""
 _CARD_CODES: Final = ("cvv", "cvv2", "cvc", "cvc2", "csc")
 _JOINED: Final = frozenset({"key", "keys", "token", "tokens"})
 """Words that say more with the word in front of them: `API key`, `next token`."""
@@ -96,6 +98,8 @@ class NameFinder:
         joined = _WORD_BEFORE.search(before) if word.lower() in _JOINED else None
         name = f"{joined[1]}_{word}" if joined else word
         strength = self.judge(name) if self._further else judge_name(name)
+        if strength and _VERSIONED.search(name):
+            return Strength.NONE
         if joined and not strength and word.lower() == "token" and joined[1].lower() not in CURSORS:
             return Strength.WEAK  # `new token`, but also `stop token`
         return strength

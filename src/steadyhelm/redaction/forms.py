@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from steadyhelm.redaction.calls import read_call, read_second
 from steadyhelm.redaction.named_values import (
     Name,
     is_likely_secret,
@@ -42,19 +43,21 @@ _TAG: Final = (
     r"(?:!!?(?!(?:vault|Ref|Sub|GetAtt|Join|secret|env|ENV)\b)[\w:/.-]{0,40}|&[\w-]{1,40})[ \t]{1,4}"
 )
 _CONVERSION: Final = (
-    r"(?:\[\]byte|bytes|bytearray|[sS]tr(?:ing)?(?:\.from)?|std::string|Buffer\.from|Secret(?:Str|Bytes|String)?(?:::new)?"
+    r"(?:\[\]byte|bytes|bytearray|[sS]tr(?:ing)?(?:(?:\.|::)from)?|std::string|Buffer\.from|Secret(?:Str|Bytes|String)?(?:::new)?"
     r"|(?:base64\.)?b64decode|atob|Some)\("
 )
 _VALUE_WORD: Final = (
     r"(?:(?:android:|string_?|[Pp]arameter)?[vV]alue|val|v|content|default(?:_?[vV]alue)?|data|text)"
 )
+_NO_VALUE: Final = rf"(?:\Z|{BREAK}(?![ \t]{{1,40}}[bru]?{QUOTE})|{QUOTE}[ ]?(?:[,}}\])]|{BREAK}|\Z))"
+"""What follows a sign that ends base64 and does not assign."""
 _ASSIGN: Final = re.compile(
     rf"(?:\[\d{{0,4}}\])?(?:{QUOTE}|\))?[\])]{{0,2}}{QUOTE}?[?!]?{_MARKUP}?"
     rf"(?:[ ]#?\d{{1,2}}(?=[ ]?:))?{_BLANKS}{{0,40}}"
-    r"(?::[ ]?(?:&(?:'static[ ])?)?[A-Za-z_][\w.\[\]|<>?]{0,40}[ ]?=(?!=)"
+    rf"(?::[ ]?(?:&(?:'static[ ])?)?[A-Za-z_][\w.\[\]|<>?]{{0,40}}[ ]?=(?!=|{_NO_VALUE})"
     r"|(?<=[ ])(?:string|String|PROGMEM|\[\]byte|As[ ][A-Za-z]{1,20})[ ]{1,4}=(?!=)"
     rf"|(?P<op>{OPERATOR})){_MARKUP}?(?P<gap>{_BLANKS}{{0,40}}|\+)(?:{_TAG})?"
-    rf"(?:[|>][+-]?\d?[ \t]{{0,4}}{BREAK}[ \t]{{1,40}}|{BREAK}?[ \t]{{0,20}}string\(\d{{1,5}}\)[ ]"
+    rf"(?:(?P<block>[|>][+-]?\d?[ \t]{{0,4}}){BREAK}[ \t]{{1,40}}|{BREAK}?[ \t]{{0,20}}string\(\d{{1,5}}\)[ ]"
     rf"|(?<==){BREAK}[ \t]{{1,40}}(?=[bru]?{QUOTE}))?(?:<code>|{_CONVERSION}(?=[bru]?{QUOTE}))?"
 )
 _HEADER: Final = re.compile(
@@ -80,6 +83,7 @@ _PAIR: Final = re.compile(
     rf"(?:{QUOTE}{SPACE}{{0,4}}[,;]?|[,;])?(?:</\w{{1,20}}>)?"
     rf"(?:[ \t]{{0,4}}\{{(?:{SPACE}{{1,24}}\w{{1,30}}[ \t]{{0,20}}=[^\r\n\\]{{0,80}}){{0,4}}?)?"
     rf"(?:{SPACE}{{1,24}}[\w:-]{{1,20}}={QUOTE}[^\"'<>\\]{{0,60}}{QUOTE}){{0,4}}"
+    rf"(?:{SPACE}{{0,8}}{QUOTE}\w{{1,20}}{QUOTE}:[ ]?(?:{QUOTE}[^\"'<>\\]{{0,40}}{QUOTE}|\w{{1,10}}),){{0,3}}"
     rf"(?:{SPACE}{{1,24}}#[^\r\n\\]{{0,80}})?{SPACE}{{0,24}}"
     rf"(?:{QUOTE}?{_VALUE_WORD}{QUOTE}?{_BLANKS}{{0,8}}{OPERATOR}{_BLANKS}{{0,4}}"
     r"|<(?:value|string|data|Value)>)"
@@ -92,17 +96,9 @@ _VALUE_BEFORE: Final = re.compile(
 _SAID_BEFORE: Final = re.compile(
     r"(?:^|[\s`\"'])([^\s`\"']{6,60})[`\"']?[ ](?:as|is)(?: the| my| your| our| a)?(?: \w{1,12})?[ ]\Z"
 )
-_COMMA: Final = re.compile(rf"(?P<quote>[\])]?{QUOTE})?{_BLANKS}{{0,4}},{SPACE}{{0,8}}(?=[bu]?{QUOTE})")
-_CALL: Final = re.compile(rf"\([ ]?(?=[bfruN@]{{0,2}}{QUOTE})")
-_CHAIN: Final = re.compile(
-    rf"\]?{QUOTE}[ ]?[\])]{{1,3}}{SPACE}{{0,8}}\.(?:type|fill|send_keys|sendKeys|set_?[vV]alue|val|input"
-    rf"|press_?[sS]equentially|set_?[tT]ext|enter_?\w{{0,10}}|write|paste)\([ ]?(?={QUOTE})"
-)
-_DEFAULT: Final = re.compile(
-    rf"[ ]?[:=][\w .,:=|\[\]]{{1,60}}\((?:{QUOTE}[\w.-]{{1,60}}{QUOTE}, )?default[ ]?=[ ]?(?={QUOTE})"
-)
-"""What is between a name and its value in `password: str = Field(default="hunter2")`."""
-_FLAG: Final = re.compile(r"[ \t]{1,4}(?![-<|>&;])")
+_FLAG: Final = re.compile(r"(?:[ \t]|(?P<gap>[ \t]{2,4}))(?![-<|>&;\s])")
+_TEMPLATE_BEFORE: Final = re.compile(r"\{\{[^{}\r\n]{0,60}\Z")
+"""A template, where the sign of a table passes a value to a filter."""
 _USER_AND_PASSWORD: Final = re.compile(
     r"(?:[ \t]{0,3}[:=]|[ \t](?:is|are))[ \t]{1,3}[\w.@+-]{1,60}(?:[ ][/|,:][ ]|[/:])([^\s\"'`\\<>/]{6,80})"
 )
@@ -122,10 +118,6 @@ _LOGIN_BEFORE: Final = re.compile(
     r"(?:(?:\+OK|331)[^\r\n\\]{0,60}(?:\s|\\[nr])+)?\Z",
     re.IGNORECASE,
 )
-_CALL_BEFORE: Final = re.compile(
-    r"(?:define|putenv|setenv|[sS]et\w{0,30}|put|add\w{0,20}|append|header|option|param|with\w{0,20}|environ"
-    r"|getenv|get|fetch|env|of|fill|type|Pair)\([ ]?[\"'][#.]?\Z"
-)
 _QUOTE: Final = re.compile(QUOTE)
 _SCHEME: Final = re.compile(r"([A-Za-z][\w-]{1,20})[ \t]+(\S.*)", re.DOTALL)
 _CODES: Final = frozenset({"passcode", "pin", "otp"})
@@ -134,7 +126,7 @@ _SCHEMES: Final = frozenset(
 )
 _RESOURCE_BEFORE: Final = re.compile(r"\barn:[\w:-]{1,70}:\Z")
 """The beginning of the name of a resource of AWS, such as a secret: its parts are joined by colons."""
-_CODE_CALL: Final = re.compile(r"[A-Za-z_$][\w.$]{0,100}\Z")
+_CODE_CALL: Final = re.compile(r"[A-Za-z_$][\w.$]{0,100}(?:<[\w., |]{0,40}>)?\Z")
 _SECTION: Final = re.compile(r"(?:^|\n|\\n|\")\[[\w.: -]{1,60}\][ \t]{0,8}(?:\r|\n|\\)")
 
 
@@ -146,11 +138,19 @@ def _read_assigned(text: str, name: Name) -> Value | None:
     value = read_value(text, match.end()) if match else None
     if not match or not value:
         return None
+    if match["block"] and "phrase" in name.text.lower() and not value.quote:
+        value = _read_line(text, value.start)
     if match["op"] is None and not value.quote:  # `password: str = get()`
         return None
     if _RESOURCE_BEFORE.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
         return None
     return value if _is_assigned_secret(text, name, match, value) else None
+
+
+def _read_line(text: str, start: int) -> Value:
+    """Read several words, which go on to the end of their line; they are as sure as quoted ones."""
+    line = _WHOLE_LINE.match(text, start)
+    return Value(start, line.end() if line else start, "\n")
 
 
 def _is_assigned_secret(text: str, name: Name, match: re.Match[str], value: Value) -> bool:
@@ -168,7 +168,7 @@ def _is_assigned_secret(text: str, name: Name, match: re.Match[str], value: Valu
     if (
         is_ordinary(content, is_quoted=False)
         or is_small_number(content, name.text)
-        or names_a_secret(content)
+        or names_a_secret(content, name.text)
     ):
         return False
     return not content.replace("_", "").isalpha() or _is_word_secret(text, name, match, value, content)
@@ -253,43 +253,14 @@ def _read_before(text: str, name: Name) -> Value | None:
     return Value(offset + match.start(1), offset + match.end(1), "")
 
 
-def _read_second(text: str, name: Name) -> Value | None:
-    """Read the value behind a name and a comma: arguments of a call, or a list of words of a command."""
-    match = _COMMA.match(text, name.end)
-    is_named = name.text.isupper() or text[max(0, name.start - 1) : name.start] == "{"
-    if not match or not (match["quote"] or is_named):
-        return None
-    value = read_value(text, match.end())
-    if not value:
-        return None
-    content = text[value.start : value.end]
-    is_pair = name.text.startswith("-") or _CALL_BEFORE.search(
-        text[max(0, name.start - _SEEN_BEFORE) : name.start]
-    )
-    if is_pair and not content.startswith("-"):
-        return value if is_secret_value(content, name.text, name.strength) else None
-    return (
-        value
-        if is_likely_secret(content, name)
-        or (" " in content and name.strength is Strength.HEADER and not is_ordinary(content))
-        else None
-    )
-
-
-def _read_call(text: str, name: Name) -> Value | None:
-    """Read the value in brackets behind a name, or given to what a name was looked up for."""
-    match = next(filter(None, (it.match(text, name.end) for it in (_CALL, _CHAIN, _DEFAULT))), None)
-    value = read_value(text, match.end()) if match else None
-    is_secret = value and value.quote and is_likely_secret(text[value.start : value.end], name)
-    return value if is_secret else None
-
-
 def _read_flag(text: str, name: Name) -> Value | None:
     match = _FLAG.match(text, name.end) if name.text.startswith("-") else None
     value = read_value(text, match.end()) if match else None
-    if not value:
+    if not match or not value:
         return None
     content = text[value.start : value.end]
+    if match["gap"] and not value.quote:  # in a list of options
+        return value if is_likely_secret(content, name) else None
     is_secret = is_secret_value(content, name.text, name.strength) and not is_ordinary(
         content, is_quoted=bool(value.quote)
     )
@@ -301,6 +272,8 @@ def _read_loose(text: str, name: Name) -> Value | None:
     match = _LOOSE.match(text, name.end)
     value = read_value(text, match.end()) if match else None
     if not match or not value or (match["op"] in {"||", "??", "or", "with"} and not value.quote):
+        return None
+    if match["op"] == "|" and _TEMPLATE_BEFORE.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
         return None
     if match["op"] == "?" and "=" in text[value.start : value.end]:  # the path of an address, and its query
         return None
@@ -317,7 +290,7 @@ def _read_next(text: str, name: Name) -> Value | None:
         content = text[quoted.start : quoted.end]
         return (
             quoted
-            if " " not in content and not is_ordinary(content) and not names_a_secret(content)
+            if " " not in content and not is_ordinary(content) and not names_a_secret(content, name.text)
             else None
         )
     word = _WORD.match(text, match.end())
@@ -382,7 +355,7 @@ def _read_multipart(text: str, name: Name) -> Value | None:
 
 
 FORMS: Final[tuple[Callable[[str, Name], Value | None], ...]] = (
-    _read_braced, _read_assigned, _read_element, _read_pair, _read_before, _read_second, _read_call,
+    _read_braced, _read_assigned, _read_element, _read_pair, _read_before, read_second, read_call,
     _read_flag, read_sentence, _read_user_and_password, _read_multipart, _read_next, _read_loose,
 )  # fmt: skip
 """The forms, in the order in which they are tried."""

@@ -36,7 +36,7 @@ _LINE: Final = re.compile(
 _LINE_END: Final = re.compile(rf"{QUOTE}?[ \t]{{0,8}}(?:#[^\r\n\\]{{0,80}})?(?P<end>{BREAK}|[\"'}}\]]|\Z)")
 _MAX_MANIFEST_CHARS: Final = 2000
 _KIND_BEFORE: Final = re.compile(r"kind[\"'\\]{0,6}:[ ]?[\"'\\]{0,6}\Z")
-_MANIFEST_DATA: Final = re.compile(rf"(?:data|stringData):[ \t]{{0,4}}(?={BREAK}[ \t]{{1,8}}[\w.-])")
+_MANIFEST_DATA: Final = re.compile(rf"(?<!\w)(?:data|stringData):[ \t]{{0,4}}(?={BREAK}[ \t]{{1,8}}[\w.-])")
 _MANIFEST_LINE: Final = re.compile(
     rf"{BREAK}(?P<indent>[ \t]{{0,8}})[\w.-]{{1,80}}:[ \t]{{0,4}}"
     r"(?P<value>(?![|>]|\$|\{\{)[^\s\"'\\#]{4,400})?"
@@ -44,6 +44,7 @@ _MANIFEST_LINE: Final = re.compile(
 _BREAK: Final = re.compile(BREAK)
 _CELL: Final = re.compile(r"[\w ./#-]{1,40}\Z")
 _CELL_SIGNS: Final = " \t\r\"'`\\|"
+_ALIGNED_CELL: Final = re.compile(r"[^\s\"'\\]+(?:[ ][^\s\"'\\]+)*")
 _STRING_BEGIN: Final = re.compile(r".{0,300}(?<![\\,;|])\"(?=[\w|\\ -])", re.DOTALL)
 _STRING_END: Final = re.compile(r"(?<!\\)\\{0,2}\"[ ]?[}\],]")
 _CODE: Final = re.compile(r"[=(){}\[\]]")
@@ -153,6 +154,8 @@ def _read_column(text: str, name: Name) -> Iterator[Value]:
     is_head = all(
         _CELL.match(cell.strip(_CELL_SIGNS)) or (sign == "|" and not cell.strip()) for cell in cells
     )
+    if is_head and not sign:
+        yield from _read_aligned(text, line_end.end(), (head, name.start - begin), name)
     if is_head and cells[column].strip(_CELL_SIGNS).lower().endswith(name.text.lower()):
         yield from _read_rows(text, line_end.end(), (sign, column, len(cells)), name)
 
@@ -186,6 +189,26 @@ def _read_rows(text: str, at: int, table: tuple[str, int, int], name: Name) -> I
             start = at + sum(len(other) + len(sign) for other in cells[:column]) + cell.find(content)
             if is_likely_secret(content, name) and not _CODE.search(content):
                 yield Value(start, start + len(content), "")
+        if not line_end:
+            return
+        at = line_end.end()
+
+
+def _read_aligned(text: str, at: int, place: tuple[str, int], name: Name) -> Iterator[Value]:
+    """Yield the secrets of a column of a table whose columns have two spaces between them, or more."""
+    head, offset = place
+    heads = list(_ALIGNED_CELL.finditer(head))
+    column = next((index for index, cell in enumerate(heads) if cell.end() > offset), 0)
+    if len(heads) < _MIN_COLUMNS or not heads[column][0].lower().endswith(name.text.lower()):
+        return
+    for _ in range(_MAX_LINES):
+        line_end = _BREAK.search(text, at, at + _MAX_HEAD_CHARS)
+        end = line_end.start() if line_end else min(len(text), at + _MAX_HEAD_CHARS)
+        cells = list(_ALIGNED_CELL.finditer(text, at, end))
+        if len(cells) != len(heads):
+            return
+        if is_likely_secret(cells[column][0], name):
+            yield Value(*cells[column].span(), "")
         if not line_end:
             return
         at = line_end.end()

@@ -3,7 +3,7 @@
 import re
 from typing import Final, NamedTuple
 
-from steadyhelm.redaction.names import Strength, judge_name
+from steadyhelm.redaction.names import Strength, judge_name, words_of
 from steadyhelm.redaction.values import (
     holds_base64_pair,
     is_ordinary,
@@ -16,6 +16,13 @@ _MIN_PLAIN_NUMBER: Final = 6
 _MAX_PIN_DIGITS: Final = 8
 _WORDS_AND_NUMBER: Final = re.compile(r"[a-z]{3,20}(?:[-_.][a-z]{3,20}){1,4}[-_.]\d{1,4}\Z")
 """Words as people choose them for a password; elsewhere an identifier looks like this."""
+_MADE_PASSWORD: Final = re.compile(
+    r"(?:[a-z]{3,12}[-_.]){3,7}[a-z]{3,12}\Z|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z"
+)
+"""Words or hex digits as a program makes them into a password."""
+_RESOURCES: Final = ("tok", "secret", "key", "auth", "cred", "cookie", "bearer")
+"""Words of what has a name or an id itself: `secret db-1`, `token 3f2a9c11`."""
+_NAME_ENDINGS: Final = ("password", "passwd", "passphrase", "secret", "token", "key", "credentials")
 _CARD_CODE: Final = re.compile(r"(?:cvv2?|cvc2?|csc|security_?code)\Z", re.IGNORECASE)
 """The name of the few digits on a card, which are a secret although they are a short number."""
 _MIN_CARD_CODE_DIGITS: Final = 3
@@ -44,7 +51,12 @@ def is_secret_value(value: str, name: str, strength: Strength) -> bool:
         return False  # the word in another language
     if strength is Strength.HEADER:
         value = _SCHEME.sub("", value, count=1)
-    return not is_ordinary(value) and not is_small_number(value, name) and not names_a_secret(value)
+    is_phrase = "phrase" in name.lower()
+    return (
+        not is_ordinary(value, is_phrase=is_phrase)
+        and not is_small_number(value, name)
+        and not names_a_secret(value, name)
+    )
 
 
 def is_weak_secret(value: str, name: str) -> bool:
@@ -80,7 +92,15 @@ def is_likely_secret(value: str, name: Name) -> bool:
         return True
     is_password = name.strength > Strength.WEAK and "tok" not in name.text.lower()
     has_number = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    return is_password and has_number and bool(_WORDS_AND_NUMBER.match(value))
+    if is_password and has_number and _WORDS_AND_NUMBER.match(value):
+        return True
+    return names_password(name) and _MADE_PASSWORD.match(value) is not None
+
+
+def names_password(name: Name) -> bool:
+    """Return whether a name is that of a password, and not of a secret or a token, which have names again."""
+    lowered = name.text.lower()
+    return name.strength > Strength.WEAK and not any(word in lowered for word in _RESOURCES)
 
 
 def is_sent_password(word: str, following: str) -> bool:
@@ -96,7 +116,17 @@ def is_small_number(value: str, name: str) -> bool:
     return is_short_number(value)
 
 
-def names_a_secret(value: str) -> bool:
-    """Return whether a value is a name again: `token: access_token`."""
+def names_a_secret(value: str, name: str = "") -> bool:
+    """Return whether a value is a name again, and not a password like one: `token: access_token`.
+
+    >>> [names_a_secret(value, "password") for value in ("db_password", "userPassword", "supersecret")]
+    [True, True, False]
+    """
     is_name = value.replace("_", "").replace("-", "").replace(".", "").isalpha()
-    return is_name and judge_name(value) > Strength.NONE
+    if not is_name or judge_name(value) is Strength.NONE:
+        return False
+    is_word = value.lower() in words_of("secret words")
+    if is_word or not name or any(word in name.lower() for word in _RESOURCES):
+        return True
+    is_written_like_one = value.lower().endswith(_NAME_ENDINGS) or "_" in value
+    return is_written_like_one and not (value.islower() and value.isalpha())

@@ -25,6 +25,9 @@ CURSORS: Final = frozenset(
 """Words that make a token a place in a list."""
 
 
+_CODE_WORDS: Final = (["code"], ["codes"])
+
+
 class Strength(enum.IntEnum):
     """How much a name alone says about its value."""
 
@@ -55,6 +58,8 @@ def judge_name(name: str) -> Strength:
     if whole in words_of("whole names") or name.lower() in words_of("whole names"):
         return Strength.STRONG
     words = [word.lower() for word in _WORD.findall(name)]
+    if words[-1:] in _CODE_WORDS and not words_of("code kinds").isdisjoint(words[-2:-1]):
+        return Strength.STRONG
     for at in range(len(words) - 1, -1, -1):
         if _is_telling(words[at]):
             return _judge_words(words, at)

@@ -3,15 +3,15 @@
 import re
 from typing import Final
 
-from steadyhelm.redaction.named_values import Name, is_secret_value
+from steadyhelm.redaction.named_values import Name, is_likely_secret, is_secret_value
 from steadyhelm.redaction.names import Strength
 from steadyhelm.redaction.quoting import BREAK, QUOTE, Value, read_value
-from steadyhelm.redaction.values import is_ordinary, looks_like_password
+from steadyhelm.redaction.values import is_ordinary, looks_secret
 
 _QUALIFIER: Final = (
     r"(?:[ \t]{0,2}\([^()\r\n\\]{1,40}\)"
-    r"|[ \t]{1,3}(?:for|of|to|on|in|at|f\u00fcr|pour|para|di|de|do|da|dla)[ \t]{1,3}"
-    r"(?:the )?[\"']?[\w.@:/-]{1,60}[\"']?(?: \w{1,20})?"
+    r"|[ \t]{1,3}(?:for|FOR|of|to|on|in|at|f\u00fcr|pour|para|di|de|do|da|dla)[ \t]{1,3}"
+    r"(?:the )?[\"']?[\w.@:/-]{1,60}[\"']?(?:@[\"'][\w.%-]{1,60}[\"'])?(?: \w{1,20})?"
     r"|[ ]d(?:'|\u2019|\\{1,4}u2019)ordine|[ ](?:we|I|you|they)[ ]\w{1,12})"
 )
 _IS: Final = re.compile(
@@ -26,6 +26,7 @@ _FINNIC_NAMES: Final = frozenset({"salasana", "tunnussana", "parool"})
 _WORDS: Final = r"(?![ ](?:manager|policy|hint|rule|hash|store|strength))(?:[ ][\w@.'-]{1,40}){1,8}:"
 _WORDS_AND_COLON: Final = re.compile(_WORDS + "[ ]")
 """What is between the two in `A temporary password is generated for ann@host: hunter2`."""
+_MADE: Final = re.compile(r"(?:[ ][\w@.'-]{1,40}){1,4}:[ ]")
 _WORDS_AND_BREAK: Final = re.compile(
     rf"{_WORDS}[ ]?(?:{BREAK}[ \t]{{0,8}}){{1,3}}(?=[A-Za-z0-9]{{0,40}}[0-9])"
 )
@@ -37,11 +38,18 @@ def read_sentence(text: str, name: Name) -> Value | None:
     if name.text.lower() in _FINNIC_NAMES and (match := _IS_FINNIC.match(text, name.end)):
         return _read_said(text, name, match)
     if "pass" not in name.text.lower():
-        return _read_said(text, name, _IS.match(text, name.end))
+        return _read_said(text, name, _IS.match(text, name.end)) or _read_made(text, name)
     match = _WORDS_AND_COLON.match(text, name.end)
     if not match and name.strength is Strength.STRONG:
         match = _WORDS_AND_BREAK.match(text, name.end)
     return _read_said(text, name, _IS.match(text, name.end)) or _read_said(text, name, match)
+
+
+def _read_made(text: str, name: Name) -> Value | None:
+    """Read the random text behind `API_SECRET generated: `."""
+    match = _MADE.match(text, name.end) if name.strength is Strength.STRONG else None
+    value = read_value(text, match.end()) if match else None
+    return value if value and looks_secret(text[value.start : value.end]) else None
 
 
 def _read_said(text: str, name: Name, match: re.Match[str] | None) -> Value | None:
@@ -52,7 +60,7 @@ def _read_said(text: str, name: Name, match: re.Match[str] | None) -> Value | No
         text[value.start : value.end].rstrip(".,;:!?)") if not value.quote else text[value.start : value.end]
     )
     is_said = (
-        looks_like_password(content)
+        is_likely_secret(content, name)
         or (value.quote and (" " not in content or "phrase" in name.text) and not is_ordinary(content))
         or (content.isdigit() and is_secret_value(content, name.text, name.strength))
     )

@@ -18,6 +18,8 @@ _TABLE_HEADS: Final = frozenset({"columns", "headers", "header", "fields", "colu
 _TABLE_ROWS: Final = frozenset({"rows", "data", "values", "records", "results"})
 _DOUBTFUL_NAMES: Final = frozenset({"type", "question", "prompt"})
 """Fields that name the value of another one only sometimes."""
+_MADE_NAMES: Final = frozenset({"type", "name", "id", "module", "mode", "provider"})
+_MAX_KEY_LINE_CHARS: Final = 120
 _PAIR: Final = 2
 _MIN_NUMBER: Final = 1000
 _MAX_MARKER_CHARS: Final = 40
@@ -95,6 +97,7 @@ class StructureRedactor:
         pair = self._find_pair(value)
         is_key = "kty" in value
         is_manifest = value.get("kind") == "Secret"
+        made = self._find_made(value)
         redacted: dict[str, Any] = {}
         for name, item in value.items():
             label = pair[1] if pair and name == pair[0] else name
@@ -103,8 +106,25 @@ class StructureRedactor:
             elif is_manifest and name in _MANIFEST_DATA and isinstance(item, dict):
                 redacted[name] = self._redact_members(item, "secret", Strength.STRONG)
             else:
-                redacted[self._redact_text(name)] = self.redact(item, label)
+                clean = self.redact(item, label)
+                is_made = made and name not in _MADE_NAMES
+                redacted[self._redact_text(name)] = self._hide_random(clean, made, name) if is_made else clean
         return _keep(value, redacted)
+
+    def _find_made(self, value: dict[str, Any]) -> str:
+        """Return the type of a resource that makes a secret, such as `random_password`."""
+        kind = value.get("type")
+        is_made = isinstance(kind, str) and "_" in kind and self._names.judge(kind) is Strength.STRONG
+        return kind if is_made and isinstance(kind, str) else ""
+
+    def _hide_random(self, value: Any, kind: str, key: str) -> Any:
+        """Return what a resource that makes a secret holds, without its random texts."""
+        if isinstance(value, dict):
+            return _keep(value, {name: self._hide_random(item, kind, name) for name, item in value.items()})
+        if isinstance(value, list):
+            return _keep(value, [self._hide_random(item, kind, key) for item in value])
+        is_secret = isinstance(value, str) and not has_id_name(key) and looks_secret(value)
+        return self._mark(kind) if is_secret else value
 
     def _find_pair(self, value: dict[str, Any]) -> tuple[str, str] | None:
         """Return the field that holds the value of a pair, and the name that the pair gives to it."""
@@ -141,10 +161,22 @@ class StructureRedactor:
         ]
 
     def _redact_list(self, value: list[Any]) -> list[Any]:
-        redacted = [self.redact(item) for item in value]
+        redacted = [self.redact(item) for item in self._hide_key_lines(value)]
         if len(value) > 1 and isinstance(value[0], str):
             self._redact_arguments(value, redacted)
         return _keep(value, redacted)
+
+    def _hide_key_lines(self, value: list[Any]) -> list[Any]:
+        """Return a list without the lines of a private key that has an item a line."""
+        lines = list(value)
+        is_inside = False
+        for at, item in enumerate(value):
+            is_line = isinstance(item, str) and len(item) <= _MAX_KEY_LINE_CHARS
+            if is_inside and is_line:
+                lines[at] = self._mark("private key")
+            begins = is_line and "-BEGIN " in item and "PRIVATE KEY" in item
+            is_inside = begins or (is_inside and is_line and "-END " not in item)
+        return lines
 
     def _redact_arguments(self, value: list[Any], redacted: list[Any]) -> None:
         """Replace secrets among the arguments of a command, or in a pair of a header's name and value."""

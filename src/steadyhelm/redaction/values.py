@@ -23,6 +23,8 @@ _WORD: Final = re.compile(r"[A-Za-z]{1,40}\Z")
 _NUMBER: Final = re.compile(r"[\d._,-]{1,40}\Z")
 _HEX: Final = re.compile(r"(?:[0-9a-f]{20,200}|[0-9A-F]{20,200})\Z")
 _TOKEN_CHARS: Final = re.compile(r"[A-Za-z0-9_+/=.~$!@#%^&*-]{8,400}\Z")
+_ENCODING: Final = re.compile(r"\A\{(?:noop|plain|clear|cleartext)\}", re.IGNORECASE)
+"""What a password store writes before a password that it did not hash."""
 _SYMBOL: Final = re.compile(r"[!@#$%^&*?~+=|]")
 _CASES: Final = bytes.maketrans(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", b"U" * 26 + b"l" * 26 + b"0" * 10
@@ -32,13 +34,13 @@ _CHANGES: Final = (b"lU", b"l0", b"U0", b"0l", b"0U")
 _BASE64_PAIR: Final = re.compile(r"[A-Za-z0-9+/]{6,2000}={0,2}\Z")
 
 
-def is_ordinary(value: str, *, is_quoted: bool = True) -> bool:
-    """Return whether a value is no secret although its name says so.
+def is_ordinary(value: str, *, is_quoted: bool = True, is_phrase: bool = False) -> bool:
+    """Return whether a value is no secret although its name says so; a phrase may be several words.
 
     >>> [is_ordinary(value) for value in ("${TOKEN}", "str", "hunter2", "correct horse battery")]
     [True, True, False, False]
     """
-    value = value.strip()[:_MAX_JUDGED_CHARS]
+    value = _ENCODING.sub("", value.strip()[:_MAX_JUDGED_CHARS])
     if (
         len(value) < _MIN_SECRET_CHARS
         or value.lower().rstrip(".,;:!?") in _entry("word about a secret").word_set
@@ -47,7 +49,8 @@ def is_ordinary(value: str, *, is_quoted: bool = True) -> bool:
     if _matches("placeholder", value) or _matches("path or address", value):
         return True
     if " " in value:
-        return not _entry("words in a sentence").word_set.isdisjoint(value.lower().split())
+        words = "words in a message" if is_phrase else "words in a sentence"
+        return not _entry(words).word_set.isdisjoint(value.lower().split())
     if is_quoted:
         return _is_name_of_secret(value)
     return _matches("code", value) and not _is_mixed(value)
