@@ -68,13 +68,19 @@ _SHELL_WORK_SUBCOMMANDS: Final = {
     "apt": frozenset({"install", "update"}),
     "apt-get": frozenset({"install", "update"}),
     "brew": frozenset({"install"}),
-    "docker": frozenset({"build", "run", "compose", "rm", "stop"}),
+    "docker": frozenset({"build", "run", "compose", "rm", "stop", "start", "restart", "push", "pull"}),
     "gh": frozenset({"pr"}),
-    "terraform": frozenset({"apply"}),
-    "kubectl": frozenset({"apply", "delete"}),
+    "terraform": frozenset({"apply", "destroy", "import"}),
+    "helm": frozenset({"install", "upgrade", "rollback", "uninstall"}),
+    "kubectl": frozenset(
+        {"apply", "delete", "create", "patch", "set", "scale", "rollout", "label", "annotate", "cordon",
+         "uncordon", "drain"}
+    ),
     "sed": frozenset({"-i", "-i.bak", "-ie", "-Ei", "-ri", "-iE", "-ni"}),
     "perl": frozenset({"-i", "-pi", "-pie"}),
 }  # fmt: skip
+_SHELL_LOOKS: Final = frozenset({"checks", "diff", "history", "list", "ps", "status", "view"})
+"""What a command that changes things only looks at, when it is its third word: `gh pr checks`."""
 _SHELL_WORK_FLAGS: Final = frozenset({"--fix", "--write", "--in-place", "--apply", "--fix-only", "migrate"})
 _SHELL_REDIRECT: Final = re.compile(r"[^0-9&>=-]>{1,2}\s*(?!/dev/null)[\w./~$\"']")
 _SCRIPT_WORK: Final = re.compile(
@@ -142,12 +148,15 @@ def _classify_command(command: str) -> StepKind:
         words = part.split(None, 3)
         if words and words[0] == "sudo":
             del words[0]
-        if words and (
-            words[0] in _SHELL_WORK
-            or (len(words) > 1 and words[1] in _SHELL_WORK_SUBCOMMANDS.get(words[0], ()))
-        ):
+        if words and (words[0] in _SHELL_WORK or _is_work_subcommand(words)):
             return "work"
     return "look"
+
+
+def _is_work_subcommand(words: list[str]) -> bool:
+    if len(words) == 1 or words[1] not in _SHELL_WORK_SUBCOMMANDS.get(words[0], ()):
+        return False
+    return len(words) == 2 or words[2] not in _SHELL_LOOKS  # noqa: PLR2004 - the third word
 
 
 _MAX_ARGUMENT_BYTES: Final = 2048
@@ -258,7 +267,7 @@ _STATUS_WORDS: Final = frozenset(
 _STATUS_COMMANDS: Final = re.compile(
     r"\s*(?:cd [^;&|]+ && )?(?:git (?:status|log|diff|branch|remote)|pwd|ls|dir|whoami|date|ps|df|free"
     r"|uptime|env|top|nvidia-smi|kubectl (?:get|describe)|docker (?:ps|images|stats|compose ps)"
-    r"|\S+ --version)\b[^;&|]*\Z"
+    r"|\S+ --version)\b[^;&|]*(?:\| *(?:grep|egrep|wc|head|tail|sort|jq|cut|awk)\b[^;&|]*){0,3}\Z"
 )
 
 
