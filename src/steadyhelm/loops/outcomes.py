@@ -143,6 +143,11 @@ _REJECTION: Final = re.compile(
     r"\b(?:wrong|incorrect|invalid|declined|rejected|not accepted)\b[^\n]{0,80}\btry again\b"
     r"(?! (?:later|in \d))"
 )
+_FINAL_STATE: Final = re.compile(
+    r"\b(?:status|state|conclusion|phase|result)\W{1,6}(?:fail(?:ed|ure)|error|cancell?ed|expired|complete|succe"
+    r"|finished|done|closed|rejected|aborted|terminated|timed_out|merged|denied)"
+)
+"""A state that does not change any more."""
 _SUCCESS_AT_START: Final = re.compile(
     r"\W{0,4}(?:ok\b|success|valid\b|passed\b|all (?:good|green|checks|tests)\b"
     r"|no (?:errors?|issues?|problems?|warnings?)\b)"
@@ -224,6 +229,11 @@ class CallOutcome(Struct, frozen=True):
             return False
         lowered = _to_lower(self.sample)
         return _WAIT_PHRASES.occur_in(lowered) or _STATE_ALONE.fullmatch(lowered) is not None
+
+    @property
+    def says_final(self) -> bool:
+        """Whether it names a state that does not change any more: there is nothing to wait for."""
+        return _FINAL_STATE.search(_to_lower(self.sample)) is not None
 
     @property
     def says_success(self) -> bool:
