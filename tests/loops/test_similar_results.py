@@ -97,6 +97,8 @@ class TestAsides:
             "iteration",
             "reason",
             "request_no",
+            "call_no",
+            "client_ref",
             "note",
             "max_length",
         ],

@@ -140,6 +140,7 @@ class TestPatience:
             "403 Forbidden: too many requests is not the cause",
             "invalid token, connection reset by policy",
             "Error: disk quota exceeded",
+            "QUOTA_EXCEEDED: the cpu quota of the namespace is used up (24 of 24)",
             "503: this version is no longer supported",
         ],
     )

@@ -75,10 +75,13 @@ _STATE_ALONE: Final = re.compile(r"\W*(?!failing|missing|nothing|string)[a-z]{2,
 """A text that is nothing but what is being done, such as "deploying"."""
 _OUTAGE_PHRASES: Final = _Phrases(
     ("429", "502", "503", "504", "529", "limit", "too many", "overloaded", "quota", "capacity",
-     "unavailable", "time", "connection", "deadlock", "again ", "locked", "throttl"),
+     "unavailable", "time", "connection", "deadlock", "again ", "locked", "throttl", "econn", "eai_again",
+     "temporar"),
     re.compile(
-        r"\b(?:429|502|503|504|529)\b|rate.{0,3}limit|too many requests|overloaded|quota|at capacity"
-        r"|temporarily unavailable|service unavailable|timed? ?out|timeout"
+        r"\b(?:429|502|503|504|529)\b|rate.{0,3}limit|too many requests|overloaded|at capacity"
+        r"|\b(?:requests?|rate|tokens?|api|query|queries|reads?|writes?|calls?)\b[^\n]{0,40}quota"
+        r"|quota[^\n]{0,80}(?:\bper\b|retry|later|resets?\b|minute)"
+        r"|\btemporar(?:y|ily)\b|econnre(?:set|fused)|eai_again|service unavailable|timed? ?out|timeout"
         r"|connection (?:refused|reset|aborted)|deadlock|database is locked|throttl"
         r"|try again (?:later|shortly|in (?:a|\d))"
     ),

@@ -177,7 +177,8 @@ _CONTENT_NAMES: Final = frozenset(
 _ASIDE_NAMES: Final = frozenset(
     {"request_id", "request_no", "request_number", "requestId", "requested_at", "requestedAt", "request_time",
      "called_at", "calledAt", "invoked_at", "invokedAt", "asked_at", "tool_call_id", "call_id", "toolCallId",
-     "now", "_"}
+     "call_no", "callNo", "call_count", "callCount", "client_ref", "clientRef", "client_reference",
+     "client_request_id", "client_token", "now", "_"}
 )  # fmt: skip
 _QUALIFYING_WORDS: Final = frozenset(
     {"count", "counter", "number", "no", "num", "id", "key", "index", "n", "text", "task", "current", "ms",
