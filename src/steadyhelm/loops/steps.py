@@ -30,6 +30,12 @@ _WORK_WORDS: Final = frozenset(
     undo update upload write
     """.split()  # noqa: SIM905 - forty quoted words read worse
 )
+_NOUNS_OF_WORK: Final = frozenset(
+    {"archive", "book", "commit", "import", "label", "patch", "post", "tag", "transfer"}
+)
+"""Verbs of work that also name what is looked at, behind a verb of looking or before `search`."""
+_LOOK_VERBS: Final = frozenset({"fetch", "find", "get", "list", "read", "search", "show", "view"})
+_SEARCH_WORDS: Final = frozenset({"lookup", "search"})
 _PLAN_WORDS: Final = frozenset({"todo", "todos", "task", "tasks", "plan", "think", "thought", "reflect"})
 _DELEGATION_WORDS: Final = frozenset({"agent", "agents", "delegate", "handoff", "subagent"})
 _TRANSFER_WORDS: Final = frozenset({"transfer", "to"})
@@ -116,14 +122,18 @@ def classify_call(name: str, args: Any) -> StepKind:
 
 @functools.lru_cache(maxsize=512)
 def _classify_name(name: str) -> StepKind:
-    words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
+    order = [word.lower() for word in _WORD_IN_NAME.findall(name[:100])]
+    words = set(order)
     if words & _PLAN_WORDS:
         return "plan"
     if words & _DELEGATION_WORDS or words >= _TRANSFER_WORDS:
         return "look"
     if words & _WAIT_WORDS:
         return "wait"
-    return "work" if words & _WORK_WORDS else "look"
+    work = words & _WORK_WORDS
+    if work <= _NOUNS_OF_WORK and (_LOOK_VERBS.issuperset(order[:1]) or _SEARCH_WORDS.issuperset(order[-1:])):
+        return "look"  # `get_post`, `archive_search`
+    return "work" if work else "look"
 
 
 def _classify_verb(args: dict[str, Any]) -> StepKind:
