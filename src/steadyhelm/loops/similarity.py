@@ -9,6 +9,8 @@ import re
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+import msgspec
+
 from steadyhelm.noise import find_difference, mask_noise
 
 _MAX_VARYING_SHARE: Final = 0.25
@@ -240,6 +242,8 @@ def remove_echo(result: str, arguments: bytes) -> str:
     >>> remove_echo("no module named 'kestrel'", b'{"name": "kestrel"}')
     "no module named '~'"
     """
+    for value in _list_texts(arguments):
+        result = result.replace(value, "~")
     said = frozenset(_TOKEN.findall(arguments.decode("utf-8", "replace").lower().replace("\\n", " ")))
 
     def replace(found: re.Match[str]) -> str:
@@ -279,8 +283,19 @@ def _is_echo(text: str, place: int, arguments: bytes) -> bool:
     for found in _TOKEN.finditer(text[start : place + _MAX_NAME_CHARS]):
         if found.end() >= place - start:
             word = found[0].strip("`.!").lower()
-            return len(word) >= _MIN_ECHO_CHARS and word.encode("utf-8", "replace") in arguments.lower()
+            return bool(word) and word.encode("utf-8", "replace") in arguments.lower()
     return False
+
+
+def _list_texts(arguments: bytes) -> list[str]:
+    """Return the texts among canonical arguments that are long enough to be an echo, the longest first."""
+    try:
+        read = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []  # none, or cut off, or nested too deeply
+    values = read.values() if isinstance(read, dict) else ()
+    texts = (value for value in values if isinstance(value, str) and len(value) >= _MIN_ECHO_CHARS)
+    return sorted(texts, key=len, reverse=True)
 
 
 def list_identifiers(text: str) -> frozenset[str]:
