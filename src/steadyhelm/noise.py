@@ -43,7 +43,7 @@ _NAMED_RANDOM: Final = (
 )
 # What is left of a limit on requests, and how old or how lasting an answer is.
 _QUOTA: Final = (
-    r"(?i:\b(?:x[_-])?rate[_ -]?limit(?:s|ing)?[\"']?[ :]{1,3}\{[^{}\n]{0,120}\}"
+    r"(?i:\b(?:x[_-])?rate[_ -]?limit(?:s|ing)?[\"']?[ :]{1,3}\{[^{}]{0,120}\}"
     r"|\b(?:(?:x[_-])?rate[_ -]?limit|quota|requests|credits|calls)[_ -](?:remaining|left|used)[\"']? ?[=:] ?"
     r"[\"']?\d+"
     r"|\b(?:cache[_ -]?age|ttl|expires[_ -]in)(?:_(?:s|ms|seconds))?[\"']? ?[=:] ?[\"']?\d+)"
