@@ -33,11 +33,20 @@ class TestStable:
             ("Date: Tue, 3 Mar 2026", "Date: Tue, 17 March 2026"),
             ('{"latency_ms": 5}', '{"latency_ms": 71}'),
             ('{"ms": 5, "n": 1}', '{"ms": 71, "n": 1}'),
+            ('{"etag": "db598738"}', '{"etag": "67f18e98"}'),
+            ("refused (request 97d3ac36)", "refused (request 31111c61)"),
+            ("see /v2/x?sig=ab12cd34ef", "see /v2/x?sig=00ffa1b2c3"),
+            (
+                '{"rate_limit": {"limit": 500, "remaining": 31}}',
+                '{"rate_limit": {"limit": 500, "remaining": 9}}',
+            ),
+            ("X-RateLimit-Remaining: 31", "X-RateLimit-Remaining: 9"),
+            ('{"cache_age_s": 4, "n": 1}', '{"cache_age_s": 117, "n": 1}'),
         ],
     )
     def test_what_is_volatile(self, one, other):
         """
-        Durations, clocks, ids, addresses, counters, element references and temporary paths do not count.
+        Durations, clocks, ids, addresses, counters, limits on requests and temporary paths do not count.
         """
         assert mask_noise(one) == mask_noise(other)
 
@@ -55,6 +64,10 @@ class TestStable:
             ("see /home/me/a.txt", "see /home/me/b.txt"),
             ("3 hours left", "2 hours left"),
             ("rooms 5", "rooms 6"),
+            ("request 5 of 9", "request 6 of 9"),
+            ("reference facade", "reference decade"),
+            ('{"remaining": 31}', '{"remaining": 9}'),
+            ('{"age": 4}', '{"age": 5}'),
             ("won 3:12", "won 4:12"),
             ("3 March offers", "4 March offers"),
         ],

@@ -35,14 +35,27 @@ _NAMED_NUMBER: Final = (
     r"(?i:[ _-]?(?:id|no|number|s|ms|secs?|seconds?|count))?[\"']? ?[=:#]? ?[\"']?"
     r"(?:[A-Za-z]{1,5}[-_])?[0-9a-fA-F-]*\d[0-9a-fA-F-]*(?:\.\d+)?(?: ?(?:ms|s|secs?|seconds?|min)\b)?"
 )
+# A name followed by what a machine made up for this one request: "request": "97d3ac36", etag="db598738".
+_NAMED_RANDOM: Final = (
+    r"(?i:\b(?:request|trace|span|correlation|e?tag|rid|csrf|sig|signature|nonce|operation|reference)"
+    r"(?:[ _-]?(?:id|token|key))?[\"']? ?[=:#]? ?[\"']?(?:[a-z]{1,5}[-_])?)"
+    r"(?=[a-fA-F-]*\d)(?=[\d-]*[a-fA-F])[0-9a-fA-F-]{6,64}\b"
+)
+# What is left of a limit on requests, and how old or how lasting an answer is.
+_QUOTA: Final = (
+    r"(?i:\b(?:x[_-])?rate[_ -]?limit(?:s|ing)?[\"']?[ :]{1,3}\{[^{}]{0,120}\}"
+    r"|\b(?:(?:x[_-])?rate[_ -]?limit|quota|requests|credits|calls)[_ -](?:remaining|left|used)[\"']? ?[=:] ?"
+    r"[\"']?\d+"
+    r"|\b(?:cache[_ -]?age|ttl|expires[_ -]in)(?:_(?:s|ms|seconds))?[\"']? ?[=:] ?[\"']?\d+)"
+)
 _TEMPORARY_PATH: Final = r"(?:/private)?(?:/tmp|/var/folders|/var/tmp)/[^\s\"'<>,;:)\]]+"
 # The characters around are tested before anything else: most places begin none of them.
 _NUMERIC: Final = "|".join((*_ANYWHERE_IN_DIGITS, rf"(?<!\d)(?:{'|'.join(_WHOLE_NUMBERS)})"))
 _VOLATILE: Final = re.compile(
-    rf"(?=[A-Za-z])(?:{_NAMED_NUMBER}|{_UUID})|(?=/){_TEMPORARY_PATH}|(?=\d)(?:{_NUMERIC})"
+    rf"(?=[A-Za-z])(?:{_NAMED_NUMBER}|{_UUID}|{_NAMED_RANDOM}|{_QUOTA})|(?=/){_TEMPORARY_PATH}|(?=\d)(?:{_NUMERIC})"
 )
 _NUMBER: Final = re.compile(r"(?<![0-9a-fA-F])[a-fA-F]*\d[0-9a-fA-F]*")
-_CONTEXT_CHARS: Final = 28
+_CONTEXT_CHARS: Final = 48
 
 
 def mask_noise(text: str) -> str:

@@ -270,6 +270,30 @@ class TestNobodysFault:
         """
         assert [] == seen(*[failing("search", {"query": "x"}, error)] * 20)
 
+    def test_one_outage_after_another(self):
+        """
+        A call that meets other outages again and again is a loop at the eighth; a success between forgives.
+        """
+        errors = ["502 Bad Gateway", "request timed out", "try again later"]
+        steps = [failing("submit", {"form": 1}, errors[n % 3]) for n in range(9)]
+
+        assert [7, 8] == seen(*steps)
+        assert [] == seen(*steps[:6], call("submit", {"form": 1}, "accepted"), *steps[:6])
+
+    def test_trying_again_helps(self):
+        """
+        An error that went away when its call was made again counts no more, for whatever call.
+        """
+        error = "error: no route to the mirror"
+        steps = [
+            step
+            for n in range(5)
+            for step in (*[failing("fetch", {"mirror": n}, error)] * 2, call("fetch", {"mirror": n}, "done"))
+        ]
+
+        assert [] == seen(*steps)
+        assert seen(*[failing("fetch", {"mirror": n}, error) for n in range(5)])
+
     def test_waiting(self):
         """
         Neither is waiting for what is not there yet.

@@ -64,6 +64,10 @@ PATTERNS = {
         shell("git status", CLEAN),
         call("Read", {"file_path": f"{n}.py"}, text(n)),
     ],
+    "status between upgrades": lambda n: [
+        shell(f"helm upgrade {name(n)} ./charts/{name(n)}", f"Release {name(n)} has been upgraded"),
+        shell("kubectl get nodes --no-headers | grep -vc Ready", "0"),
+    ],
     "page of a query": lambda n: [call("search", {"query": f"open invoices page {n + 1}"}, text(n))],
     # And more.
     "acknowledged writes": lambda n: [

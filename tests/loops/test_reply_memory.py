@@ -145,6 +145,33 @@ class TestFromReplyToReply:
         """
         assert [4] == seen(says(STILL), user("go on"), says(STILL), user("please do"), says(STILL))
 
+    def test_in_other_words_across_a_users_turns(self):
+        """
+        A reply that names nothing but what earlier ones named is the same, whatever the user answers.
+        """
+        asked = [
+            "Which format would you like for the report, PDF or Word?",
+            "Would you like the report as PDF or as Word?",
+            "Should the report be PDF or Word? Please choose the format.",
+        ]
+        turns = [step for n in range(5) for step in (says(asked[n % 3]), user(f"PDF, I said it {n} times"))]
+
+        assert [6, 8] == seen(*turns)
+        assert [] == seen(*turns[:5], shell("make report", "done"), *turns[:5])
+
+    def test_one_question_after_another(self):
+        """
+        Questions in equal words about another thing each time are an interview.
+        """
+        rooms = ("kitchen", "bathroom", "hall", "attic", "cellar", "garage")
+        turns = [
+            step
+            for it in rooms
+            for step in (says(f"Which colour would you like for the {it}?"), user("blue"))
+        ]
+
+        assert [] == seen(*turns)
+
     def test_work_between(self):
         """
         The same words after each step are a habit, not a loop.

@@ -18,6 +18,10 @@ def looks(*results, of="fetch_page", **fields):
     return [call(of, {"target": "main"}, result, **fields) for result in results]
 
 
+def _in_turn(actions, looks):
+    return [step for pair in zip(actions, looks, strict=True) for step in pair]
+
+
 class TestIdentifiers:
     def test_need_no_digits(self):
         """
@@ -71,6 +75,18 @@ class TestIdentifiers:
         assert [] == seen(*looks(*[f"No articles matched.\n{n} shelves to go" for n in (9, 7, 4, 1)]))
         assert [] == seen(*looks(*[f"From the inbox.\n{it}" for it in hints]))
 
+    def test_who_sees_a_page(self):
+        """
+        How many people see a page says nothing of it; another count, or one that rises, does.
+        """
+        page = "<script nonce='{}'></script><h1>Bees in town</h1><p>By the editors of the magazine.</p>{}"
+        nonces = ("7feb561932", "026f026f02", "4f38105ce2", "92c08fb692")
+        readers = [page.format(it, f"{n} readers online") for n, it in enumerate(nonces, 210)]
+        comments = [page.format(it, f"{n} comments so far") for n, it in enumerate(nonces, 210)]
+
+        assert [2, 3] == seen(*looks(*readers))
+        assert [] == seen(*looks(*comments))
+
     def test_in_a_long_result(self):
         """
         What lies in the middle of a long result must be as long as before.
@@ -97,6 +113,8 @@ class TestAsides:
             "iteration",
             "reason",
             "request_no",
+            "call_no",
+            "client_ref",
             "note",
             "max_length",
         ],
@@ -148,6 +166,22 @@ class TestNoEffect:
         ]
 
         assert ["no effect"] == names(RepetitionMemory(), run(*steps))
+
+    def test_a_page_whose_references_are_new(self):
+        """
+        What a machine makes up for each view is no effect, and what the page names is one.
+        """
+        view = (
+            "- url: https://shop.example/step?s={}\n- title: Step 2\n- main: {} costs 412 EUR, not accepted"
+        )
+        marks = ("1f2e3d4c5b", "9a8b7c6d5e", "0f1e2d3c4b", "7e6d5c4b3a", "2b3c4d5e6f")
+        clicks = [call("browser_click", {"ref": it}, f"Clicked {it}") for it in marks]
+        same = [call("browser_snapshot", {}, view.format(it, "the lamp")) for it in marks]
+        pages = zip(marks, BIRDS, strict=True)
+        others = [call("browser_snapshot", {}, view.format(*it)) for it in pages]
+
+        assert "no effect" in names(RepetitionMemory(), run(*_in_turn(clicks, same)))
+        assert "no effect" not in names(RepetitionMemory(), run(*_in_turn(clicks, others)))
 
     def test_an_action_that_returns_the_page(self):
         """

@@ -106,6 +106,16 @@ class TestSameAnswer:
 
         assert [11] == seen(*steps)
 
+    def test_an_echo_of_short_words_and_signs_does_not_hide_it(self):
+        """
+        A question that is quoted as a whole is an echo, also where its words are short.
+        """
+        names = ("Rosa Gupta", "Gupta, Rosa", "R. Gupta", "Gupta", "Rosa G.", "Gupta Rosa")
+        answer = 'No customer matches "{}" (0 of 18,223 records searched).'
+        asked = [call("customer_search", {"name": it}, answer.format(it)) for it in names]
+
+        assert seen(*asked)
+
     def test_the_echo_of_a_question_does_not_hide_it(self):
         """
         An answer that differs only in the words of the question is the same answer.

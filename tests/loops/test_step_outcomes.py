@@ -81,6 +81,9 @@ class TestFailed:
             "OperationalError: database is locked",
             "ThrottlingException: slow down",
             "busy, try again in 2 s",
+            "npm ERR! network ECONNRESET",
+            "Could not resolve host (temporary failure)",
+            "Quota exceeded for quota metric 'Read requests per minute'",
         ],
     )
     def test_an_outage_is_nobodys_fault(self, error):

@@ -1,5 +1,5 @@
 import pytest
-from agent_steps import call, failing, reported, run, shell
+from agent_steps import call, failing, reported, run, shell, user
 
 from steadyhelm.loops.repetitions import RepetitionMemory
 
@@ -140,6 +140,7 @@ class TestPatience:
             "403 Forbidden: too many requests is not the cause",
             "invalid token, connection reset by policy",
             "Error: disk quota exceeded",
+            "QUOTA_EXCEEDED: the cpu quota of the namespace is used up (24 of 24)",
             "503: this version is no longer supported",
         ],
     )
@@ -154,6 +155,54 @@ class TestPatience:
         A tool that a user declared to poll is waiting, whatever it says.
         """
         assert [] == seen(*[call("door", {}, "closed", tool_kind="poll")] * 24, every_s=30)
+
+
+class TestPace:
+    ANSWER = shell("dig +short www.shop.example", "10.1.1.2")
+    STATUS = call("signature_status", {"envelope": 31}, {"status": "sent", "signed": []})
+
+    @pytest.mark.parametrize(
+        "order",
+        ["Wait for the record.", "Switch over as soon as it is live.", "Tell me when it has changed."],
+    )
+    def test_told_to_wait(self, order):
+        """
+        Where the user asked to wait, a look at even pauses is waiting, whatever it answers, and has an end.
+        """
+        assert [] == seen(user(order), *[self.ANSWER] * 24, every_s=10)
+        assert seen(user(order), *[self.ANSWER] * 70, every_s=10)
+
+    def test_not_told(self):
+        """
+        The same look is a loop when nobody asked to wait.
+        """
+        assert [3, 4] == seen(user("Which address does it have?"), *[self.ANSWER] * 4, every_s=10)
+
+    def test_without_pauses(self):
+        """
+        An agent that was told to wait and looks again at once, or now and then, does not wait.
+        """
+        order = user("Wait for the record.")
+        looks = [{**self.ANSWER, "timestamp": 1000.0 + at} for at in (0, 4, 19, 22, 40)]
+
+        assert [3, 4] == seen(order, *[self.ANSWER] * 4, every_s=1)
+        assert [3, 4, 5] == seen({**order, "timestamp": 999.0}, *looks)
+
+    def test_a_status_every_half_minute(self):
+        """
+        A status that is looked at in pauses is waited for, in whatever words it says so.
+        """
+        assert [] == seen(*[self.STATUS] * 24, every_s=30)
+        assert [2, 3] == seen(*[self.STATUS] * 4, every_s=2)
+
+    @pytest.mark.parametrize("state", ["failed", "cancelled", "EXPIRED", "completed"])
+    def test_a_state_that_is_final(self, state):
+        """
+        There is nothing to wait for once the state does not change any more.
+        """
+        over = call("pipeline_status", {"id": 9}, {"id": 9, "status": state})
+
+        assert [3, 4] == seen(user("Merge when it has passed."), *[over] * 4, every_s=30)
 
 
 class TestSchedule:

@@ -32,6 +32,7 @@ SAME_COMMAND_FAILURES: Final = 4
 SAME_ERROR_SIMILAR_CALLS: Final = 3
 SAME_ERROR_OTHER_CALLS: Final = 5
 FAILURES_IN_A_ROW: Final = 6
+OUTAGES_OF_LOOP: Final = 8
 
 _SIMILAR_CALL_OVERLAP: Final = 0.4
 _MAX_STEPS_BETWEEN: Final = 8
@@ -151,6 +152,7 @@ class FailureMemory(Struct):
     steps: int = 0
     segment_number: int = 0
     message_step: int = 0
+    outages: dict[int, FailedCall] = field(default_factory=dict)
     without_result: Attempt | None = None
 
     def observe(self, event: TraceEvent) -> LoopMatch | None:
@@ -183,6 +185,7 @@ class FailureMemory(Struct):
             self.segment_number += 1
             self.calls.clear()
             self.errors.clear()
+            self.outages.clear()
         self.steps += 1
         outcome = step.outcome
         self.without_result = None if outcome.known else Attempt.from_step(step)
@@ -190,12 +193,34 @@ class FailureMemory(Struct):
             if outcome.known:
                 self._record_success(step.call_key)
             return None
+        if outcome.outage and step.kind != "wait":
+            return self._match_outage(step)
         return self._record_failure(step) if step.is_real_failure else None
 
+    def _match_outage(self, step: ToolStep) -> LoopMatch | None:
+        """Match a call that meets one outage after another: the same one again is a plain repetition."""
+        failed = self.outages.get(step.call_key)
+        if failed is None:
+            _keep(self.outages, step.call_key, self._first_failure(step))
+            return None
+        if not step.has_seen(failed.last_seq):
+            return None
+        failed.is_repetition &= failed.outcome.equals(step.outcome)
+        failed.outcome = step.outcome
+        failed.add(Attempt.from_step(step), self.steps)
+        if failed.count < OUTAGES_OF_LOOP or failed.is_repetition:
+            return None
+        message = f"{step.event.action_name} met {failed.count} outages with the same arguments"
+        return _match("failing call", failed, OUTAGES_OF_LOOP, message)
+
     def _record_success(self, call_key: int) -> None:
+        if self.outages:
+            self.outages.pop(call_key, None)
         if self.calls or self.commands:
-            self.calls.pop(call_key, None)
+            overcome = self.calls.pop(call_key, None)
             self.commands.pop(call_key, None)
+            if overcome is not None:
+                self.errors.clear()  # trying again helped: the errors so far are no dead end
         self.in_a_row = None
 
     def _record_failure(self, step: ToolStep) -> LoopMatch | None:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
-from steadyhelm.loops.content_words import list_content_words, thought_overlap
+from steadyhelm.loops.content_words import list_content_words, says_nothing_else, thought_overlap
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopDetector, LoopMatch, hash_text
 from steadyhelm.loops.similarity import list_identifiers, name_different_things
 from steadyhelm.loops.user_words import is_go_on
@@ -15,6 +15,7 @@ SAME_REPLIES_OF_LOOP: Final = 3
 LONG_PASSAGE_REPEATS: Final = 4
 SHORT_PASSAGE_REPEATS: Final = 6
 SAME_THOUGHTS_OF_LOOP: Final = 4
+SAME_TURNS_OF_LOOP: Final = 4
 
 _LONG_PASSAGE_CHARS: Final = 20
 _MIN_TEXT_CHARS: Final = 60
@@ -26,6 +27,7 @@ _MIN_PASSAGE_LETTERS: Final = 2
 _QUOTED_CHARS: Final = 60
 _MAX_THOUGHT_CHARS: Final = 600
 _MAX_EARLIER_REPLIES: Final = 16
+_MAX_TURNS: Final = 8
 _SIMILAR_THOUGHT: Final = 0.6
 
 # What a person writes on purpose may look alike line by line: code, tables, lists, headings, quotes.
@@ -48,18 +50,23 @@ class EarlierReply(Struct):
 
 
 class ReplyMemory(Struct):
-    """The latest reply, how often it was given with no tool call in between, and the replies since then."""
+    """The latest reply, how often it was given with no tool call in between, and the replies since then.
+
+    `earlier` holds those since the user last spoke, `turns` those of all turns.
+    """
 
     reply: int = 0
     count: int = 0
     ids: list[str] = field(default_factory=list)
     earlier: list[EarlierReply] = field(default_factory=list)
+    turns: list[EarlierReply] = field(default_factory=list)
 
     def observe(self, event: TraceEvent) -> LoopMatch | None:
         """Record an event, and return what the reply repeats, if anything."""
         if event.action_type == TOOL_CALL:
             self.reply = 0
             self.earlier.clear()
+            self.turns.clear()
             return None
         if event.action_type == USER_MESSAGE and (event.is_answer or not is_go_on(event.text)):
             self.earlier.clear()
@@ -78,7 +85,35 @@ class ReplyMemory(Struct):
                 event_ids=(event.event_id,),
                 message=f"one reply says {quoted!r} {passage.repeats} times in a row",
             )
-        return self._record_reply(text, event.event_id) or self._match_thought(text, event.event_id)
+        found = self._record_reply(text, event.event_id), self._match_turn(text, event.event_id)
+        return max(filter(None, found), key=_get_score, default=None) or self._match_thought(
+            text, event.event_id
+        )
+
+    def _match_turn(self, text: str, event_id: str) -> LoopMatch | None:
+        """Match a reply that says nothing but what earlier ones said, whatever the user wrote in between."""
+        if len(text) > _MAX_THOUGHT_CHARS:
+            return None
+        similar: list[EarlierReply] = []
+        if len(self.turns) >= SAME_TURNS_OF_LOOP - 1:
+            words, names = list_content_words(text), list_identifiers(text)
+            similar = [
+                it
+                for it in self.turns
+                if says_nothing_else(list_content_words(it.text), words)
+                and not name_different_things(list_identifiers(it.text), names)
+            ]
+        self.turns = [*self.turns, EarlierReply(text, event_id)][-_MAX_TURNS:]
+        count = len(similar) + 1
+        if count < SAME_TURNS_OF_LOOP:
+            return None
+        return LoopMatch(
+            pattern="repeated reply",
+            count=count,
+            patience=SAME_TURNS_OF_LOOP,
+            event_ids=(*(it.event_id for it in similar), event_id),
+            message=f"{count} replies say the same, whatever the user answers, with nothing done in between",
+        )
 
     def _match_thought(self, text: str, event_id: str) -> LoopMatch | None:
         """Match a reply that returns to the thoughts of earlier ones, in whatever words.
@@ -147,6 +182,10 @@ class RepetitiveText(LoopDetector):
 
     def __init__(self) -> None:
         self._memory = ReplyMemory()
+
+
+def _get_score(match: LoopMatch) -> float:
+    return match.score
 
 
 def find_repeated_passage(text: str) -> RepeatedPassage | None:

@@ -60,7 +60,7 @@ class RepeatedCall(Struct):
                 step.kind != "wait" and outcome.is_short and says_same_nothing(seen.sample, outcome.sample)
             )
             return (outcome.sample,) if is_same else None
-        if step.kind == "wait" and not varying.names_started_thing:
+        if step.kind == "wait" and not (varying.names_started_thing or varying.is_made_up):
             return None
         return self._record_varying(varying)
 

@@ -79,3 +79,15 @@ def thought_overlap(one: frozenset[str], other: frozenset[str]) -> float:
     if common < 3 or common < _MIN_SHARED_SHARE * max(len(one), len(other)):  # noqa: PLR2004 - may be chance
         return 0.0
     return common / min(len(one), len(other))
+
+
+def says_nothing_else(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Return whether one of two texts is about what the other is about, and hardly more; False for one word.
+
+    >>> says_nothing_else(frozenset(["order", "number"]), frozenset(["order", "number", "need"]))
+    True
+    >>> says_nothing_else(frozenset(["colour", "door"]), frozenset(["colour", "roof"]))
+    False
+    """
+    common = len(one & other)
+    return common >= 2 and common == min(len(one), len(other)) and len(one ^ other) <= 2  # noqa: PLR2004 - a word alone may be chance

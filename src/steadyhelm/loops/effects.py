@@ -82,7 +82,7 @@ class ActionEffects(Struct):
 
     def _match_view(self, step: ToolStep, key: int, *event_ids: str) -> LoopMatch | None:
         seen = self.views.pop(key, None)
-        if seen is None or not seen.outcome.equals(step.outcome):
+        if seen is None or not _looks_same(seen.outcome, step.outcome):
             seen = _View(step.outcome, list(event_ids))
         else:
             seen.count += 1
@@ -110,6 +110,14 @@ def is_screen_action(tool: str) -> bool:
     (True, False)
     """
     return not _split_name(tool).isdisjoint(_SCREEN_ACTIONS)
+
+
+def _looks_same(before: CallOutcome, now: CallOutcome) -> bool:
+    """Return whether two views differ in nothing, or in names that a machine made up."""
+    if before.equals(now):
+        return True
+    varying = before.find_varying_words(now)
+    return varying is not None and varying.is_made_up
 
 
 def _shows_page(step: ToolStep) -> bool:

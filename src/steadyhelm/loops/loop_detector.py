@@ -14,7 +14,7 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.detector import Detector
 from steadyhelm.events import TOOL_CALL, USER_MESSAGE, RunInfo, TraceEvent
 from steadyhelm.findings import DriftEvent
-from steadyhelm.loops.user_words import RepetitionRequest, is_go_on, read_request
+from steadyhelm.loops.user_words import RepetitionRequest, asks_to_wait, is_go_on, read_request
 
 MAX_EVIDENCE_IDS: Final = 24
 
@@ -75,6 +75,7 @@ class LoopDetector(Detector):
         tracker = getattr(self._memory, "segment", None)
         if isinstance(tracker, SegmentTracker) and run.goal:
             tracker.request = read_request(run.goal)
+            tracker.is_told_to_wait = asks_to_wait(run.goal)
 
     def check(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:  # noqa: ARG002
         """Record the event, and return a finding when it repeats something."""
@@ -156,12 +157,13 @@ class SegmentTracker(Struct):
     The same edit made again is not new work, a harness that sends the same text again is not a user, and
     "continue" asks for nothing new, unless it answers the question whether the agent should go on like this.
     Nothing else starts a segment: a refused call does not.
-    `request` is what the user asked to be repeated.
+    `request` is what the user asked to be repeated, `is_told_to_wait` whether to wait for something.
     """
 
     work_calls: dict[int, None] = field(default_factory=dict)
     last_message: int = 0
     request: RepetitionRequest | None = None
+    is_told_to_wait: bool = False
 
     def record_work(self, call_key: int) -> bool:
         """Record a call that changed something, and return whether it was not made before."""
@@ -184,6 +186,7 @@ class SegmentTracker(Struct):
             return False
         if not says_go_on:
             self.request = read_request(text)
+            self.is_told_to_wait = asks_to_wait(text)
         return True
 
     def is_asked(self, event: TraceEvent, count: int) -> bool:

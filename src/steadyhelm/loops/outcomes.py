@@ -75,10 +75,13 @@ _STATE_ALONE: Final = re.compile(r"\W*(?!failing|missing|nothing|string)[a-z]{2,
 """A text that is nothing but what is being done, such as "deploying"."""
 _OUTAGE_PHRASES: Final = _Phrases(
     ("429", "502", "503", "504", "529", "limit", "too many", "overloaded", "quota", "capacity",
-     "unavailable", "time", "connection", "deadlock", "again ", "locked", "throttl"),
+     "unavailable", "time", "connection", "deadlock", "again ", "locked", "throttl", "econn", "eai_again",
+     "temporar"),
     re.compile(
-        r"\b(?:429|502|503|504|529)\b|rate.{0,3}limit|too many requests|overloaded|quota|at capacity"
-        r"|temporarily unavailable|service unavailable|timed? ?out|timeout"
+        r"\b(?:429|502|503|504|529)\b|rate.{0,3}limit|too many requests|overloaded|at capacity"
+        r"|\b(?:requests?|rate|tokens?|api|query|queries|reads?|writes?|calls?)\b[^\n]{0,40}quota"
+        r"|quota[^\n]{0,80}(?:\bper\b|retry|later|resets?\b|minute)"
+        r"|\btemporar(?:y|ily)\b|econnre(?:set|fused)|eai_again|service unavailable|timed? ?out|timeout"
         r"|connection (?:refused|reset|aborted)|deadlock|database is locked|throttl"
         r"|try again (?:later|shortly|in (?:a|\d))"
     ),
@@ -143,6 +146,11 @@ _REJECTION: Final = re.compile(
     r"\b(?:wrong|incorrect|invalid|declined|rejected|not accepted)\b[^\n]{0,80}\btry again\b"
     r"(?! (?:later|in \d))"
 )
+_FINAL_STATE: Final = re.compile(
+    r"\b(?:status|state|conclusion|phase|result)\W{1,6}(?:fail(?:ed|ure)|error|cancell?ed|expired|complete|succe"
+    r"|finished|done|closed|rejected|aborted|terminated|timed_out|merged|denied)"
+)
+"""A state that does not change any more."""
 _SUCCESS_AT_START: Final = re.compile(
     r"\W{0,4}(?:ok\b|success|valid\b|passed\b|all (?:good|green|checks|tests)\b"
     r"|no (?:errors?|issues?|problems?|warnings?)\b)"
@@ -224,6 +232,11 @@ class CallOutcome(Struct, frozen=True):
             return False
         lowered = _to_lower(self.sample)
         return _WAIT_PHRASES.occur_in(lowered) or _STATE_ALONE.fullmatch(lowered) is not None
+
+    @property
+    def says_final(self) -> bool:
+        """Whether it names a state that does not change any more: there is nothing to wait for."""
+        return _FINAL_STATE.search(_to_lower(self.sample)) is not None
 
     @property
     def says_success(self) -> bool:

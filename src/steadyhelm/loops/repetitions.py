@@ -143,6 +143,7 @@ class RepetitionMemory(Struct):
         had_news = self.news > seen.news
         seen.add(step, self.steps, self.news, self.busy_s)
         self.calls.keep(step.call_key, seen)
+        is_polling = is_polling or self._is_paced(step, seen)
         if seen.has_course or self.segment.is_asked(step.event, seen.count):
             return None
         match = (
@@ -151,6 +152,15 @@ class RepetitionMemory(Struct):
             else _judge_repeat(step, seen, patience, had_news=had_news)
         )
         return structs.replace(match, ignored=ignored) if match is not None and ignored else match
+
+    def _is_paced(self, step: ToolStep, seen: RepeatedCall) -> bool:
+        """Return whether a state that can change is looked at in even pauses, and nothing else is done."""
+        if step.kind != "look" or step.outcome.failed or seen.in_a_row < seen.count:
+            return False
+        is_told = self.segment.is_told_to_wait
+        if not (is_told or is_status_look(step.event)):
+            return False
+        return seen.times.is_paced(is_told=is_told) and not step.outcome.says_final
 
     def _remember(self, step: ToolStep) -> None:
         self.news += 1
@@ -163,7 +173,8 @@ class RepetitionMemory(Struct):
         is_sleep = step.kind == "wait" and outcome.size < _MAX_SLEEP_RESULT_CHARS
         if is_sleep and not (is_only_waiting or outcome.says_wait or outcome.says_nothing_new):
             return None  # what is done after the sleep is judged, not the sleep
-        is_on_schedule = seen.times.is_schedule(slept=not is_only_waiting)
+        has_slept = seen.in_a_row < seen.count
+        is_on_schedule = seen.times.is_schedule(slept=has_slept)
         if step.event.tool_kind == "schedule" or (
             is_on_schedule and not outcome.says_wait and not outcome.failed
         ):

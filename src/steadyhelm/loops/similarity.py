@@ -9,6 +9,8 @@ import re
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+import msgspec
+
 from steadyhelm.noise import find_difference, mask_noise
 
 _MAX_VARYING_SHARE: Final = 0.25
@@ -46,6 +48,10 @@ _PROGRESS_LABELS: Final = frozenset(
 _STARTED_LABELS: Final = frozenset(
     {"session", "process", "pid", "job", "container", "worker", "instance", "handle", "thread", "request"}
 )
+# A count beside one of these tells how many people see a page, or what its scripts say: it is no progress.
+_AUDIENCE_WORDS: Final = frozenset(
+    {"console", "online", "readers", "viewers", "viewing", "views", "visitors", "visits", "watching"}
+)
 _STATE_WORDS: Final = frozenset(
     """
     active approved available away blocked bad busy closed complete critical degraded done down empty error
@@ -67,7 +73,8 @@ _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 class VaryingWords(NamedTuple):
     """What differs between two results that are otherwise equal: words of the later one, numbers of both.
 
-    `growth` is how many characters longer the later words are.
+    `growth` is how many characters longer the later words are, `is_made_up` whether a machine made up all of
+    them, so that they name nothing.
     """
 
     labels: tuple[str, ...]
@@ -75,6 +82,7 @@ class VaryingWords(NamedTuple):
     numbers_before: tuple[float, ...]
     numbers: tuple[float, ...]
     growth: int
+    is_made_up: bool
 
     @property
     def names_started_thing(self) -> bool:
@@ -116,28 +124,45 @@ def find_varying_words(one: str, other: str, *, cut_at: int = 0) -> VaryingWords
         return None
     allowed = min(_MAX_VARYING_WORDS, max(1, int(shorter * _MAX_VARYING_SHARE)))
     pairs = _align(before, after, allowed)
-    if not pairs or not _is_mostly_constant(pairs, shorter):
+    if pairs is None or not _is_mostly_constant(pairs, shorter):
         return None
     labels, words, numbers_before, numbers = [], [], [], []
-    for label, earlier, later in pairs:
+    is_made_up = True
+    for label, earlier, later, follower in pairs:
+        if _is_audience(label, earlier, follower) and _is_audience(label, later, follower):
+            words.append(later)
+            continue
         if not _is_identifier(label, earlier) or not _is_identifier(label, later):
             return None
+        is_made_up = is_made_up and _is_opaque(earlier) and _is_opaque(later)
         labels.append(label.lower())
         words.append(later)
         if _NUMBER.match(later) and _NUMBER.match(earlier):
             numbers_before.append(_to_number(earlier))
             numbers.append(_to_number(later))
-    growth = sum(len(later) - len(earlier) for _, earlier, later in pairs)
-    return VaryingWords(tuple(labels), tuple(words), tuple(numbers_before), tuple(numbers), growth)
+    growth = sum(len(later) - len(earlier) for _, earlier, later, _ in pairs)
+    return VaryingWords(
+        tuple(labels), tuple(words), tuple(numbers_before), tuple(numbers), growth, is_made_up
+    )
 
 
-def _is_mostly_constant(pairs: list[tuple[str, str, str]], words: int) -> bool:
+def _is_audience(label: str, word: str, follower: str) -> bool:
+    """Return whether a number only counts who sees a page.
+
+    >>> _is_audience("small", "210", "readers"), _is_audience("with", "210", "rows")
+    (True, False)
+    """
+    beside = {label.lower(), follower.lower()}
+    return _NUMBER.match(word) is not None and not beside.isdisjoint(_AUDIENCE_WORDS)
+
+
+def _is_mostly_constant(pairs: list[tuple[str, str, str, str]], words: int) -> bool:
     """Return whether enough words stay beside those that vary: a few suffice beside opaque identifiers."""
     constant = words - len(pairs)
     if constant >= _MIN_CONSTANT_WORDS:
         return True
     return constant >= _MIN_WORDS_BESIDE_OPAQUE and all(
-        _is_opaque(earlier) and _is_opaque(later) for _, earlier, later in pairs
+        _is_opaque(earlier) and _is_opaque(later) for _, earlier, later, _ in pairs
     )
 
 
@@ -172,9 +197,9 @@ def is_course(values: list[float]) -> bool:
     return all(rise > 0 for rise in rises) or all(rise < 0 for rise in rises)
 
 
-def _align(one: list[str], other: list[str], allowed: int) -> list[tuple[str, str, str]] | None:
-    """Return the words that differ with the word before them; None when there are too many."""
-    pairs: list[tuple[str, str, str]] = []
+def _align(one: list[str], other: list[str], allowed: int) -> list[tuple[str, str, str, str]] | None:
+    """Return the words that differ with the words before and after them; None when there are too many."""
+    pairs: list[tuple[str, str, str, str]] = []
     left = right = 0
     label = ""
     while left < len(one) and right < len(other):
@@ -186,13 +211,13 @@ def _align(one: list[str], other: list[str], allowed: int) -> list[tuple[str, st
         if step is None:
             return None
         earlier, later = " ".join(one[left : left + step[0]]), " ".join(other[right : right + step[1]])
-        pairs.append((label, earlier, later))
+        pairs.append((label, earlier, later, "".join(one[left + step[0] : left + step[0] + 1])))
         if len(pairs) > allowed:
             return None
         left, right = left + step[0], right + step[1]
     rest = (one[left:], other[right:])
     if any(rest):
-        pairs.append((label, " ".join(rest[0]), " ".join(rest[1])))
+        pairs.append((label, " ".join(rest[0]), " ".join(rest[1]), ""))
     return pairs if len(pairs) <= allowed and all(len(side) <= _MAX_LOOK_AHEAD for side in rest) else None
 
 
@@ -240,6 +265,8 @@ def remove_echo(result: str, arguments: bytes) -> str:
     >>> remove_echo("no module named 'kestrel'", b'{"name": "kestrel"}')
     "no module named '~'"
     """
+    for value in _list_texts(arguments):
+        result = result.replace(value, "~")
     said = frozenset(_TOKEN.findall(arguments.decode("utf-8", "replace").lower().replace("\\n", " ")))
 
     def replace(found: re.Match[str]) -> str:
@@ -279,8 +306,19 @@ def _is_echo(text: str, place: int, arguments: bytes) -> bool:
     for found in _TOKEN.finditer(text[start : place + _MAX_NAME_CHARS]):
         if found.end() >= place - start:
             word = found[0].strip("`.!").lower()
-            return len(word) >= _MIN_ECHO_CHARS and word.encode("utf-8", "replace") in arguments.lower()
+            return bool(word) and word.encode("utf-8", "replace") in arguments.lower()
     return False
+
+
+def _list_texts(arguments: bytes) -> list[str]:
+    """Return the texts among canonical arguments that are long enough to be an echo, the longest first."""
+    try:
+        read = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []  # none, or cut off, or nested too deeply
+    values = read.values() if isinstance(read, dict) else ()
+    texts = (value for value in values if isinstance(value, str) and len(value) >= _MIN_ECHO_CHARS)
+    return sorted(texts, key=len, reverse=True)
 
 
 def list_identifiers(text: str) -> frozenset[str]:

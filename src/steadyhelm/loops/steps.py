@@ -30,6 +30,12 @@ _WORK_WORDS: Final = frozenset(
     undo update upload write
     """.split()  # noqa: SIM905 - forty quoted words read worse
 )
+_NOUNS_OF_WORK: Final = frozenset(
+    {"archive", "book", "commit", "import", "label", "patch", "post", "tag", "transfer"}
+)
+"""Verbs of work that also name what is looked at, behind a verb of looking or before `search`."""
+_LOOK_VERBS: Final = frozenset({"fetch", "find", "get", "list", "read", "search", "show", "view"})
+_SEARCH_WORDS: Final = frozenset({"lookup", "search"})
 _PLAN_WORDS: Final = frozenset({"todo", "todos", "task", "tasks", "plan", "think", "thought", "reflect"})
 _DELEGATION_WORDS: Final = frozenset({"agent", "agents", "delegate", "handoff", "subagent"})
 _TRANSFER_WORDS: Final = frozenset({"transfer", "to"})
@@ -68,13 +74,19 @@ _SHELL_WORK_SUBCOMMANDS: Final = {
     "apt": frozenset({"install", "update"}),
     "apt-get": frozenset({"install", "update"}),
     "brew": frozenset({"install"}),
-    "docker": frozenset({"build", "run", "compose", "rm", "stop"}),
+    "docker": frozenset({"build", "run", "compose", "rm", "stop", "start", "restart", "push", "pull"}),
     "gh": frozenset({"pr"}),
-    "terraform": frozenset({"apply"}),
-    "kubectl": frozenset({"apply", "delete"}),
+    "terraform": frozenset({"apply", "destroy", "import"}),
+    "helm": frozenset({"install", "upgrade", "rollback", "uninstall"}),
+    "kubectl": frozenset(
+        {"apply", "delete", "create", "patch", "set", "scale", "rollout", "label", "annotate", "cordon",
+         "uncordon", "drain"}
+    ),
     "sed": frozenset({"-i", "-i.bak", "-ie", "-Ei", "-ri", "-iE", "-ni"}),
     "perl": frozenset({"-i", "-pi", "-pie"}),
 }  # fmt: skip
+_SHELL_LOOKS: Final = frozenset({"checks", "diff", "history", "list", "ps", "status", "view"})
+"""What a command that changes things only looks at, when it is its third word: `gh pr checks`."""
 _SHELL_WORK_FLAGS: Final = frozenset({"--fix", "--write", "--in-place", "--apply", "--fix-only", "migrate"})
 _SHELL_REDIRECT: Final = re.compile(r"[^0-9&>=-]>{1,2}\s*(?!/dev/null)[\w./~$\"']")
 _SCRIPT_WORK: Final = re.compile(
@@ -110,14 +122,18 @@ def classify_call(name: str, args: Any) -> StepKind:
 
 @functools.lru_cache(maxsize=512)
 def _classify_name(name: str) -> StepKind:
-    words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
+    order = [word.lower() for word in _WORD_IN_NAME.findall(name[:100])]
+    words = set(order)
     if words & _PLAN_WORDS:
         return "plan"
     if words & _DELEGATION_WORDS or words >= _TRANSFER_WORDS:
         return "look"
     if words & _WAIT_WORDS:
         return "wait"
-    return "work" if words & _WORK_WORDS else "look"
+    work = words & _WORK_WORDS
+    if work <= _NOUNS_OF_WORK and (_LOOK_VERBS.issuperset(order[:1]) or _SEARCH_WORDS.issuperset(order[-1:])):
+        return "look"  # `get_post`, `archive_search`
+    return "work" if work else "look"
 
 
 def _classify_verb(args: dict[str, Any]) -> StepKind:
@@ -142,12 +158,15 @@ def _classify_command(command: str) -> StepKind:
         words = part.split(None, 3)
         if words and words[0] == "sudo":
             del words[0]
-        if words and (
-            words[0] in _SHELL_WORK
-            or (len(words) > 1 and words[1] in _SHELL_WORK_SUBCOMMANDS.get(words[0], ()))
-        ):
+        if words and (words[0] in _SHELL_WORK or _is_work_subcommand(words)):
             return "work"
     return "look"
+
+
+def _is_work_subcommand(words: list[str]) -> bool:
+    if len(words) == 1 or words[1] not in _SHELL_WORK_SUBCOMMANDS.get(words[0], ()):
+        return False
+    return len(words) == 2 or words[2] not in _SHELL_LOOKS  # noqa: PLR2004 - the third word
 
 
 _MAX_ARGUMENT_BYTES: Final = 2048
@@ -168,7 +187,8 @@ _CONTENT_NAMES: Final = frozenset(
 _ASIDE_NAMES: Final = frozenset(
     {"request_id", "request_no", "request_number", "requestId", "requested_at", "requestedAt", "request_time",
      "called_at", "calledAt", "invoked_at", "invokedAt", "asked_at", "tool_call_id", "call_id", "toolCallId",
-     "now", "_"}
+     "call_no", "callNo", "call_count", "callCount", "client_ref", "clientRef", "client_reference",
+     "client_request_id", "client_token", "now", "_"}
 )  # fmt: skip
 _QUALIFYING_WORDS: Final = frozenset(
     {"count", "counter", "number", "no", "num", "id", "key", "index", "n", "text", "task", "current", "ms",
@@ -258,7 +278,7 @@ _STATUS_WORDS: Final = frozenset(
 _STATUS_COMMANDS: Final = re.compile(
     r"\s*(?:cd [^;&|]+ && )?(?:git (?:status|log|diff|branch|remote)|pwd|ls|dir|whoami|date|ps|df|free"
     r"|uptime|env|top|nvidia-smi|kubectl (?:get|describe)|docker (?:ps|images|stats|compose ps)"
-    r"|\S+ --version)\b[^;&|]*\Z"
+    r"|\S+ --version)\b[^;&|]*(?:\| *(?:grep|egrep|wc|head|tail|sort|jq|cut|awk)\b[^;&|]*){0,3}\Z"
 )
 
 

@@ -77,6 +77,26 @@ _UNCOUNTED_HINTS: Final = (
 _TIMES_SIGN: Final = re.compile(r"\d ?x\b")
 
 
+_WAIT_HINTS: Final = ("wait", "as soon as", "until", " when ", "once ", "any minute", "any moment")
+_ASKS_TO_WAIT: Final = re.compile(
+    r"(?<!not )(?<!n't )\bwait (?:for|until|till)\b|\bas soon as\b|\bany (?:minute|moment)\b"
+    r"|\b(?:tell me|let me know|notify me|say so|ping me) (?:when|once)\b"
+    r"|\b(?:when|once|until) (?:it|he|she|they|that|this|all|both|(?:the|my|our) \w+(?: \w+)?)"
+    r"(?: (?:is|are|has|have|turns?|goes|comes?|finish(?:es)?|completes?|pass(?:es)?|signs?|arrives?)\b|'s\b)"
+)
+
+
+@functools.lru_cache(maxsize=8)
+def asks_to_wait(text: str) -> bool:
+    """Return whether a message asks the agent to wait for something.
+
+    >>> asks_to_wait("Merge it as soon as the checks pass."), asks_to_wait("Why did you wait?")
+    (True, False)
+    """
+    lowered = text[:_HEAD_CHARS].lower()
+    return _has_one(lowered, _WAIT_HINTS) and _ASKS_TO_WAIT.search(lowered) is not None
+
+
 class RepetitionRequest(Struct, frozen=True):
     """What a user asked to be repeated: how often (0 for no number), and the words of the message."""
 

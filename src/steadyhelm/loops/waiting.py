@@ -15,6 +15,9 @@ _SLEPT_SCHEDULE_MIN_S: Final = 60.0
 _MAX_UNEVENNESS: Final = 1.25
 _MAX_STEPS_ON_SCHEDULE: Final = 12
 _MAX_SLEPT_UNEVENNESS: Final = 2.0
+_TOLD_PAUSE_S: Final = 3.0
+_STATUS_PAUSE_S: Final = 15.0
+_MAX_PACE_UNEVENNESS: Final = 1.6
 
 
 class UsualWaits(Struct):
@@ -73,6 +76,11 @@ class Intervals(Struct):
         least_s = _SLEPT_SCHEDULE_MIN_S if slept else _SCHEDULE_MIN_S
         most = _MAX_SLEPT_UNEVENNESS if slept else _MAX_UNEVENNESS
         return self.shortest_s >= least_s and self.longest_s <= most * self.shortest_s
+
+    def is_paced(self, *, is_told: bool) -> bool:
+        """Return whether the pauses are about as long as each other, and long enough."""
+        least_s = _TOLD_PAUSE_S if is_told else _STATUS_PAUSE_S
+        return self.shortest_s >= least_s and self.longest_s <= _MAX_PACE_UNEVENNESS * self.shortest_s
 
     @property
     def waited_s(self) -> float:
