@@ -102,7 +102,7 @@ class Redactor:
         return (value, encoded) if redacted is plain else (redacted, clean)
 
     def redact_suspicious(self, plain: Any, encoded: bytes) -> tuple[Any, bytes]:
-        """Return plain data and its canonical JSON without secrets, where the first look was taken already."""
+        """Return plain data and its canonical JSON without secrets; the first look was taken already."""
         redacted = self._structures.redact(plain) if encoded else plain
         return (plain, encoded) if redacted is plain else (redacted, encode_canonical(redacted))
 
