@@ -179,11 +179,11 @@ class AgentRun:
             if not self._claim_call(call_id, surface):
                 return CONTINUE
             call = self._make_call(name, args, surface)
-            with self.lock:
-                is_decided = self.pending.strong is not None
-                instruction = (
-                    self.pending.take("before_tool", self.can, self.goal) if is_decided else CONTINUE
-                )
+            if self.pending.strong is None:
+                instruction = CONTINUE
+            else:
+                with self.lock:
+                    instruction = self.pending.take("before_tool", self.can, self.goal)
             if instruction.verdict == "proceed" and self._monitor.mode == "enforce":
                 instruction = self._instructions.judge_call(call)
             if instruction.verdict == "proceed":
