@@ -34,7 +34,7 @@ from watched import events_of, guidance_of, line, runs_of, story
 import steadyhelm
 from steadyhelm import RunStopped
 from steadyhelm.adapters.langchain import LangChainAdapter, SteadyhelmCallbacks, SteadyhelmMiddleware
-from steadyhelm.adapters.langchain.registration import get_handler
+from steadyhelm.adapters.langchain.hooks import get_handler
 from steadyhelm.boundary.driver import is_asking
 from steadyhelm.errors import SettingsError
 from steadyhelm.testing.doubles import Alarm

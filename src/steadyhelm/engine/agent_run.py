@@ -138,14 +138,16 @@ class AgentRun:
             if began_s is None and key:
                 return
             reply = reply or ModelReply()
-            tokens = to_count(reply.input_tokens), to_count(reply.output_tokens)
-            details = {"model": reply.model, "input_tokens": tokens[0], "output_tokens": tokens[1]}
+            sent, received = reply.input_tokens, reply.output_tokens
+            if not (type(sent) is type(received) is int and min(sent, received) >= 0):
+                sent, received = to_count(sent), to_count(received)
+            details = {"model": reply.model, "input_tokens": sent, "output_tokens": received}
             has_text = is_a(reply.text, str) and str.__len__(reply.text) > 0
             self._record(
                 LLM_REQUEST,
                 reply.model or "llm",
                 output_data={"text": reply.text} if has_text else None,
-                token_count=sum(tokens),
+                token_count=sent + received,
                 duration_ms=0.0 if began_s is None else (time.perf_counter() - began_s) * 1000,
                 metadata={name: value for name, value in details.items() if value},
                 cost_usd=reply.cost_usd,
@@ -177,11 +179,11 @@ class AgentRun:
             if not self._claim_call(call_id, surface):
                 return CONTINUE
             call = self._make_call(name, args, surface)
-            with self.lock:
-                is_decided = self.pending.strong is not None
-                instruction = (
-                    self.pending.take("before_tool", self.can, self.goal) if is_decided else CONTINUE
-                )
+            if self.pending.strong is None:
+                instruction = CONTINUE
+            else:
+                with self.lock:
+                    instruction = self.pending.take("before_tool", self.can, self.goal)
             if instruction.verdict == "proceed" and self._monitor.mode == "enforce":
                 instruction = self._instructions.judge_call(call)
             if instruction.verdict == "proceed":

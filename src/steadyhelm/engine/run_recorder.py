@@ -22,12 +22,7 @@ from steadyhelm.engine.session import Session
 from steadyhelm.engine.session_writer import SessionWriter
 from steadyhelm.engine.turns import Turns
 from steadyhelm.errors import RunStopped
-from steadyhelm.events import (
-    BUDGET_DECIDED,
-    GUIDANCE_DELIVERED,
-    JUDGED,
-    STATE_TRANSITION,
-)
+from steadyhelm.events import ACTION_TYPES, BUDGET_DECIDED, GUIDANCE_DELIVERED, JUDGED, STATE_TRANSITION
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.judge import JudgedReport, Question
 from steadyhelm.judging.limits import JudgeAmounts
@@ -137,16 +132,18 @@ class RunRecorder:
         if cost_usd is None and services.price is not None and payload[4]:
             cost_usd = services.price(payload[4], services.clock() if at is None else at)
         is_count = type(token_count) is int and 0 <= token_count <= MAX_COUNT
+        is_known = type(action_type) is str and action_type in ACTION_TYPES
+        is_place = started_seq is None or (type(started_seq) is int and 0 <= started_seq <= MAX_COUNT)
         observe = partial(
             self._writer.observe,
             payload,
-            capture.name(action_type),
+            action_type if is_known else capture.name(action_type),
             capture.name(action_name),
             at,
             None if event_id is None else capture.identify(event_id),
             token_count if is_count else to_count(token_count),
             duration_ms if type(duration_ms) is float else to_number(duration_ms),
-            None if started_seq is None else to_count(started_seq),
+            started_seq if is_place else to_count(started_seq),
             None if call_id is None else capture.identify(call_id),
             None if cost_usd is None else to_number(cost_usd),
             can,

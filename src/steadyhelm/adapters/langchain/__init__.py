@@ -1,8 +1,8 @@
 """LangChain and LangGraph: callbacks record, middleware acts, and a wrapped graph owns the outermost call.
 
 Beside the usual modules there are `middleware`, a second way in that needs LangChain where the others need
-only LangGraph, `contexts`, since callbacks name no agent and it must be found in their tree, and
-`registration`, since LangChain takes one handler for the whole process.
+only LangGraph, `contexts`, since callbacks name no agent and it must be found in their tree, and `steering`,
+since callbacks, middleware and the wrapped graph all carry out instructions.
 """
 
 from typing import TYPE_CHECKING
@@ -11,13 +11,13 @@ from steadyhelm.adapters.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.langchain.entry import LangChainAdapter as LangChainAdapter
+    from steadyhelm.adapters.langchain.hooks import SteadyhelmCallbacks as SteadyhelmCallbacks
     from steadyhelm.adapters.langchain.middleware import SteadyhelmMiddleware as SteadyhelmMiddleware
-    from steadyhelm.adapters.langchain.registration import SteadyhelmCallbacks as SteadyhelmCallbacks
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "SteadyhelmCallbacks": "registration",
+        "SteadyhelmCallbacks": "hooks",
         "SteadyhelmMiddleware": "middleware",
         "LangChainAdapter": "entry",
     },

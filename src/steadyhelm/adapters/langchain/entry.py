@@ -12,17 +12,15 @@ from typing import Any, ClassVar, Final
 
 from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.langchain.contexts import AgentContext
-from steadyhelm.adapters.langchain.hooks import (
+from steadyhelm.adapters.langchain.hooks import CallbackHandler, SteadyhelmCallbacks, get_handler, opened
+from steadyhelm.adapters.langchain.steering import (
     CALLBACKS_ONLY,
-    CallbackHandler,
     GraphReturn,
     GraphStopped,
     current_config,
     make_boundary,
     make_message,
-    opened,
 )
-from steadyhelm.adapters.langchain.registration import SteadyhelmCallbacks, get_handler
 from steadyhelm.adapters.langchain.translate import is_resumption
 from steadyhelm.boundary.driver import Ask
 from steadyhelm.boundary.entry_points import WatchedObject, pull, pull_async

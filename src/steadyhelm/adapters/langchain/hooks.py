@@ -2,20 +2,29 @@
 
 Callbacks reach everything, graphs built by hand and agents inside tools too, and need no change of the host's
 code. All they can do about what they see is stop, or leave the graph so that it is taken back.
+LangChain takes one handler for the whole process: it forwards to the handlers of all monitors.
 """
 
+import logging
+import weakref
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 from uuid import UUID
 
-from steadyhelm.adapter import Capabilities, Instruction, ToolResult
+from steadyhelm.adapter import Instruction, ToolResult
 from steadyhelm.adapters.langchain.contexts import (
     PLACE_KEY,
     AgentContext,
     AgentContexts,
     CallbackRun,
     MiddlewareCall,
+)
+from steadyhelm.adapters.langchain.steering import (
+    OwnStops,
+    carry_out,
+    make_boundary,
+    read_checkpoint,
 )
 from steadyhelm.adapters.langchain.translate import (
     RequestedToolCall,
@@ -25,21 +34,20 @@ from steadyhelm.adapters.langchain.translate import (
     read_result,
     read_structured_answer,
 )
-from steadyhelm.boundary.driver import Ask, Boundary
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
-from steadyhelm.errors import MissingExtraError, RunStopped
+from steadyhelm.errors import MissingExtraError
+from steadyhelm.forks import ForkSafeLock
 from steadyhelm.host_objects import is_a
 
 try:
-    from langchain_core.messages import HumanMessage
+    from langchain_core.callbacks import BaseCallbackHandler
+    from langchain_core.callbacks import manager as callbacks
+    from langchain_core.tracers.context import register_configure_hook
     from langgraph.config import get_config
     from langgraph.errors import GraphBubbleUp, GraphInterrupt
 except ImportError as exc:
     raise MissingExtraError("LangChain adapter", extra="langchain") from exc
-
-CALLBACKS_ONLY: Final[Capabilities] = {"before_model": {"stop"}, "before_tool": {"stop"}}
-"""What can be carried out by callbacks alone."""
 
 _WITHOUT_TEXT: Final = ("rollback", "ask", "stop")
 
@@ -47,50 +55,6 @@ opened: Final[ContextVar[tuple[tuple["CallbackHandler", AgentContext], ...]]] = 
     "steadyhelm_langchain", default=()
 )
 """The agents whose outermost calls are made in this context, with the handler of the monitor that watches."""
-
-
-class GraphStopped(RunStopped, GraphBubbleUp):
-    """A stop that no node, tool node or retry of LangGraph takes for a failure of its own."""
-
-
-class GraphReturn(GraphBubbleUp):
-    """Leaves a graph that is to be taken back, for the `GraphCall` that made the outermost call."""
-
-
-def make_boundary(monitor: Monitor, can: Capabilities = CALLBACKS_ONLY, ask: Ask | None = None) -> Boundary:
-    """Return a boundary for LangChain's agents; the exceptions LangGraph steers itself by are no failures."""
-    return Boundary(monitor, "langchain", can, ask=ask, control=(GraphBubbleUp,))
-
-
-def make_message(text: str) -> HumanMessage:
-    """Return a message to the model that every provider takes anywhere in a conversation."""
-    return HumanMessage(text)
-
-
-def carry_out(context: AgentContext, run: AgentRun, instruction: Instruction) -> None:
-    """Carry out what needs no word to the model: raise to stop, or to leave the graph for a rollback.
-
-    Text that cannot be said must not get lost: where the user gave it, or forbade a call, the run stops.
-    """
-    if instruction.verdict == "proceed":
-        return
-    if instruction.verdict == "rollback":
-        context.rollback = instruction
-        raise GraphReturn
-    if run.stopped is None:
-        run.stopped = RunStopped(
-            f"Run stopped. {instruction.text}", run_id=run.run_id, decision=instruction.decision
-        )
-    raise GraphStopped(str(run.stopped), run_id=run.run_id, decision=run.stopped.decision)
-
-
-def current_config() -> Mapping[str, Any]:
-    """Return the settings of the node that the code now running is in; empty outside of graphs."""
-    try:
-        config: Mapping[str, Any] = get_config()
-    except RuntimeError:
-        return {}
-    return config
 
 
 class CallbackHandler:
@@ -181,7 +145,7 @@ class CallbackHandler:
             return
         details = metadata or {}
         _steer_model_call(context, run, str(details.get(PLACE_KEY, "")).rpartition("|")[0])
-        run.begin_model_call(key=str(run_id), state=_read_checkpoint() if context.can_roll_back else None)
+        run.begin_model_call(key=str(run_id), state=read_checkpoint() if context.can_roll_back else None)
         model = str(details.get("ls_model_name") or "")
         self.contexts.add(
             run_id, CallbackRun(context, "model", is_first=above is None, model=model), metadata
@@ -293,13 +257,6 @@ def _steer_model_call(context: AgentContext, run: AgentRun, graph: str) -> None:
         carry_out(context, run, Instruction(verdict="stop"))
 
 
-def _read_checkpoint() -> str | None:
-    """Return the id of the checkpoint of the outermost graph that the node now running started from."""
-    places = current_config().get("configurable", {}).get("checkpoint_map")
-    found = places.get("") if is_a(places, Mapping) else None
-    return str(found) if found else None
-
-
 def _record_unreported_calls(context: AgentContext, run: AgentRun, outputs: Any) -> None:
     """Record requested calls for which no tool was called, but whose results are there.
 
@@ -337,3 +294,97 @@ def _end_call(run: AgentRun, call_id: str, output: Any, error: BaseException | N
 
 def _record_call(run: AgentRun, call: RequestedToolCall, result: ToolResult) -> None:
     run.record_call(call.call_id, call.name, call.args, result.value, error=result.error)
+
+
+# --- LangChain takes one handler for the whole process ---------------------------------------------------
+
+
+class SteadyhelmCallbacks(BaseCallbackHandler):
+    """Watch the calls that these callbacks are handed to.
+
+    ```python
+    graph.invoke(question, {"callbacks": [SteadyhelmCallbacks(monitor)]})
+    ```
+    """
+
+    run_inline = True
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._handler = get_handler(monitor)
+
+    def on_chain_start(self, *_given: Any, run_id: UUID, parent_run_id: UUID | None = None, **_: Any) -> None:
+        """Claim what starts here; its steps are recorded like those of all other agents."""
+        self._handler.contexts.claim(run_id, parent_run_id)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SteadyhelmCallbacks":
+        """Return itself: a copy of an agent is watched by the same monitor."""
+        return self
+
+    on_chat_model_start = on_chain_start
+    on_llm_start = on_chain_start
+    on_tool_start = on_chain_start
+
+
+def get_handler(monitor: Monitor) -> CallbackHandler:
+    """Return the callback handler of a monitor, created at the first call."""
+    return _process_handler.get_handler(monitor)
+
+
+def _forward(callback: str) -> Any:
+    """Return a callback that calls the handlers of all monitors, and raises only what steers a graph."""
+
+    def call_handlers(self: "Steadyhelm", *args: Any, **kwargs: Any) -> None:
+        steering: GraphBubbleUp | None = None
+        for reference in self.references:
+            handler = reference()
+            if handler is None or handler.monitor.disabled:
+                continue
+            try:
+                getattr(handler, callback)(*args, **kwargs)
+            except GraphBubbleUp as exc:
+                steering = steering or exc
+            except Exception as exc:  # noqa: BLE001 - a failure of ours must not reach the agent
+                handler.monitor.health.swallow(f"langchain adapter, {callback}", exc)
+        if steering is not None:
+            raise steering
+
+    return call_handlers
+
+
+class Steadyhelm(BaseCallbackHandler):
+    """Forwards every callback of this process to all handlers."""
+
+    raise_error = True
+    run_inline = True
+
+    on_chain_start = _forward("on_chain_start")
+    on_chain_end = _forward("on_chain_end")
+    on_chain_error = _forward("on_chain_error")
+    on_chat_model_start = _forward("on_chat_model_start")
+    on_llm_start = _forward("on_llm_start")
+    on_llm_end = _forward("on_llm_end")
+    on_llm_error = _forward("on_llm_error")
+    on_tool_start = _forward("on_tool_start")
+    on_tool_end = _forward("on_tool_end")
+    on_tool_error = _forward("on_tool_error")
+
+    def __init__(self) -> None:
+        self.references: tuple[weakref.ref[CallbackHandler], ...] = ()
+        self._lock = ForkSafeLock()
+        self._variable: ContextVar[Steadyhelm] | None = None
+
+    def get_handler(self, monitor: Monitor) -> CallbackHandler:
+        """Return the handler of a monitor; the first call registers this object with LangChain."""
+        with self._lock:
+            living = [handler for reference in self.references if (handler := reference()) is not None]
+            found = next((handler for handler in living if handler.monitor is monitor), None)
+            handler = found or CallbackHandler(monitor)
+            self.references = tuple(weakref.ref(it) for it in (*living, *(() if found else (handler,))))
+            if self._variable is None:
+                self._variable = ContextVar("steadyhelm_langchain_handler", default=self)
+                register_configure_hook(self._variable, inheritable=True)
+                logging.getLogger(callbacks.__name__).addFilter(OwnStops(type(self).__name__))
+            return handler
+
+
+_process_handler: Final = Steadyhelm()

@@ -10,7 +10,8 @@ from typing import Any, Final, Literal
 
 from steadyhelm.adapter import Instruction, ToolResult
 from steadyhelm.adapters.langchain.contexts import AgentContext, CallbackRun, MiddlewareCall
-from steadyhelm.adapters.langchain.hooks import (
+from steadyhelm.adapters.langchain.hooks import get_handler
+from steadyhelm.adapters.langchain.steering import (
     CALLBACKS_ONLY,
     GraphStopped,
     carry_out,
@@ -18,7 +19,6 @@ from steadyhelm.adapters.langchain.hooks import (
     make_boundary,
     make_message,
 )
-from steadyhelm.adapters.langchain.registration import get_handler
 from steadyhelm.adapters.langchain.translate import read_result
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Ask

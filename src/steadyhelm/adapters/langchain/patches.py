@@ -10,8 +10,8 @@ from contextlib import aclosing
 from typing import Any
 
 from steadyhelm.adapters.langchain.entry import LangChainAdapter, is_calling
-from steadyhelm.adapters.langchain.hooks import current_config
-from steadyhelm.adapters.langchain.registration import get_handler
+from steadyhelm.adapters.langchain.hooks import get_handler
+from steadyhelm.adapters.langchain.steering import current_config
 from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.host_objects import is_a
