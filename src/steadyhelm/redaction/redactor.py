@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.fingerprints import encode_canonical
+from steadyhelm.fingerprints import MAX_CHARS, encode_canonical
 from steadyhelm.lexicons import LexiconEntry, load_lexicon
 from steadyhelm.redaction.addresses import KEY_HINTS, find_private_keys, find_url_credentials
 from steadyhelm.redaction.assignments import NameFinder, find_assigned, find_basic_credentials
@@ -127,6 +127,9 @@ class Redactor:
         >>> Redactor().redact_text("curl https://ann:hunter2@example.org")
         'curl https://[redacted: URL credentials]@example.org'
         """
+        # A long text is cut where it is encoded.
+        if len(text) <= MAX_CHARS and not self.may_contain_secret(encode_canonical(text)):
+            return text
         return self._redact_all(text)
 
     def _redact_all(self, text: str, *, is_id: bool = False) -> str:
