@@ -5,12 +5,12 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.redaction import hint_index, hints, tokens
+from steadyhelm.redaction import hint_index, hints, redactor, tokens
 from steadyhelm.redaction.assignments import _BASIC, find_basic_credentials
 from steadyhelm.redaction.commands import load_command_hints, load_command_names
 from steadyhelm.redaction.hint_index import HintIndex, search_hint
 from steadyhelm.redaction.names import words_of
-from steadyhelm.redaction.redactor import _load_shape_literals
+from steadyhelm.redaction.redactor import Redactor, _load_shape_literals
 from steadyhelm.redaction.values import holds_base64_pair
 
 RANDOM = "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0u"
@@ -147,3 +147,19 @@ def test_few_words_are_kept(monkeypatch):
 
     assert len(index._harmless) + len(index._telling) <= 23
     assert max(map(len, index._harmless)) <= 24
+
+
+def test_payloads_seen_before(monkeypatch):
+    """
+    What was found harmless is known when it comes again, within bounds; what may hold a secret is not kept.
+    """
+    monkeypatch.setattr(redactor, "_HARMLESS_KEPT", 20)
+    look = Redactor()
+    for _ in range(2):
+        for number in range(50):
+            assert not look.may_contain_secret(f'{{"page":{number}}}'.encode())
+            assert look.may_contain_secret(f'{{"page":{number},"password":"hunter{number}"}}'.encode())
+        assert not look.may_contain_secret(f'"{"long " * 1000}"'.encode())
+
+    assert len(look._harmless) <= 20
+    assert not any(b"hunter" in payload or b"long" in payload for payload in look._harmless)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from steadyhelm.errors import SettingsError
-from steadyhelm.fingerprints import encode_canonical
+from steadyhelm.fingerprints import MAX_CHARS, encode_canonical
 from steadyhelm.lexicons import LexiconEntry, load_lexicon
 from steadyhelm.redaction.addresses import KEY_HINTS, find_private_keys, find_url_credentials
 from steadyhelm.redaction.assignments import NameFinder, find_assigned, find_basic_credentials
@@ -35,6 +35,8 @@ _PLAIN_WORD: Final = re.compile(r"[a-z0-9_.-]+\Z")
 _COLOUR: Final = re.compile(r"(?:\x1b|\\{1,8}u001b)\[[0-9;]{0,16}[mK]")
 """What a terminal is told about the colour of a text; programs write it around names and values."""
 _ENCODED_COLOUR: Final = re.compile(rb"\\{1,8}u001b\[[0-9;]{0,16}[mK]")
+_HARMLESS_KEPT: Final = 256
+_MAX_KEPT_BYTES: Final = 4096
 _KEY_HINTS: Final = ('"kty"', *KEY_HINTS, "LS0tLS1CRUdJTi")
 
 
@@ -57,12 +59,25 @@ class Redactor:
         self._words = drop_longer((words_of("stems") | load_command_hints()).union(further, ["basic "]))
         self._hints = HintIndex(self._words | _load_shape_literals())
         self._structures = StructureRedactor(self._names, self._redact_all)
+        # Agents read the same things again and again. What may hold a secret is not kept.
+        self._harmless: set[bytes] = set()
         # A word that JSON escapes cannot be searched for in the encoded bytes.
         self._always_search = bool(self._custom) or not all(_PLAIN_WORD.match(word) for word in further)
 
     def may_contain_secret(self, encoded: bytes) -> bool:
         """Return whether canonical JSON may contain a secret. Never misses one; may be True without one."""
-        if self._always_search or may_have_random_text(encoded):
+        if encoded in self._harmless:
+            return False
+        if self._always_search or self._is_suspicious(encoded):
+            return True
+        if len(encoded) <= _MAX_KEPT_BYTES:
+            if len(self._harmless) >= _HARMLESS_KEPT:
+                self._harmless.clear()
+            self._harmless.add(encoded)
+        return False
+
+    def _is_suspicious(self, encoded: bytes) -> bool:
+        if may_have_random_text(encoded):
             return True
         if b"u001b[" in encoded:
             encoded = _ENCODED_COLOUR.sub(b"", encoded)
@@ -112,6 +127,9 @@ class Redactor:
         >>> Redactor().redact_text("curl https://ann:hunter2@example.org")
         'curl https://[redacted: URL credentials]@example.org'
         """
+        # A long text is cut where it is encoded.
+        if len(text) <= MAX_CHARS and not self.may_contain_secret(encode_canonical(text)):
+            return text
         return self._redact_all(text)
 
     def _redact_all(self, text: str, *, is_id: bool = False) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -26,6 +26,13 @@ _SUCCESS_OUTCOMES: Final = frozenset(
 
 BaselineKey = tuple[str, str, str]
 """Agent, version and task type."""
+
+
+class LearntBaseline(NamedTuple):
+    """A baseline as the runs of a batch have changed it so far, and when the last of them ended."""
+
+    baseline: BaselineStats
+    updated_at: float
 
 
 class StoreSink(StoringSink):
@@ -93,13 +100,16 @@ class StoreSink(StoringSink):
         )
         news = self._select_news(records) if self._channels else ()
         self._store.write(records)
-        # Read once for all runs that end in a batch: every one of them is stored by now.
+        # Read and saved once for all runs that end in a batch: every one of them is stored by now.
         recent: dict[BaselineKey, CleanRuns] = {}
+        learnt: dict[BaselineKey, LearntBaseline] = {}
         for record in records:
             if isinstance(record, RunSummary):
-                baselines += self._learn(record, recent)
+                baselines += self._learn(record, recent, learnt)
             elif isinstance(record, Incident) and record in news:
                 has_alerts = self._queue_alert(record) or has_alerts
+        for baseline, updated_at in learnt.values():
+            self._store.save_baseline(baseline, updated_at=updated_at)
         return baselines, has_alerts
 
     @property
@@ -142,7 +152,12 @@ class StoreSink(StoringSink):
             runs_before=now - self._run_days * _DAY_S if self._run_days else None,
         )
 
-    def _learn(self, run: RunSummary, recent: dict[BaselineKey, CleanRuns]) -> list[BaselineStats]:
+    def _learn(
+        self,
+        run: RunSummary,
+        recent: dict[BaselineKey, CleanRuns],
+        learnt: dict[BaselineKey, LearntBaseline],
+    ) -> list[BaselineStats]:
         """Return the baseline that this run changes, if any. It learns from each run once."""
         if run.had_incident and not run.goal_flagged:
             return []
@@ -150,24 +165,22 @@ class StoreSink(StoringSink):
             return []
         if not run.had_incident:
             self._update_profile(run)
-        return [self._update_baseline(run, recent)]
-
-    def _update_baseline(self, run: RunSummary, recent: dict[BaselineKey, CleanRuns]) -> BaselineStats:
-        before = self._store.get_baseline(run.agent_id, run.version, run.task_type) or BaselineStats(
-            agent_id=run.agent_id,
-            version=run.version,
-            task_type=run.task_type,
-            required_runs=self._calibration_runs,
-        )
+        key = (run.agent_id, run.version, run.task_type)
+        before = learnt[key].baseline if key in learnt else self._get_baseline(*key)
         if run.had_incident:
             baseline = learn_flagged_goal(before, run)
         else:
-            key = (run.agent_id, run.version, run.task_type)
             if key not in recent:
                 recent[key] = self._read_recent(*key)
             baseline = learn_run(before, run, recent[key] if recent[key].runs else CleanRuns([run]))
-        self._store.save_baseline(baseline, updated_at=run.ended_at)
-        return baseline
+        learnt[key] = LearntBaseline(baseline, run.ended_at)
+        return [baseline]
+
+    def _get_baseline(self, agent_id: str, version: str, task_type: str) -> BaselineStats:
+        """Return the stored baseline, a new one where there is none."""
+        return self._store.get_baseline(agent_id, version, task_type) or BaselineStats(
+            agent_id=agent_id, version=version, task_type=task_type, required_runs=self._calibration_runs
+        )
 
     def _read_recent(self, agent_id: str, version: str, task_type: str) -> CleanRuns:
         return CleanRuns(

@@ -76,10 +76,12 @@ _PIN_BASELINE: Final = """
     UPDATE runs SET pinned = (SELECT id FROM pinned_baselines WHERE digest = ?), pinned_seq = ?
     WHERE id = ? AND pinned IS NULL"""
 
-_EPOCHS_PER_QUERY: Final = 64
-_FIND_RESERVED: Final = (
-    f"SELECT epoch, run_id FROM runs WHERE epoch IN ({', '.join('?' * _EPOCHS_PER_QUERY)})"  # noqa: S608 - ours
-)
+_EPOCHS_PER_QUERY: Final = (64, 8)
+"""Few sizes, so that SQLite can cache the statements; most batches are of few runs."""
+_FIND_RESERVED: Final = {
+    size: f"SELECT epoch, run_id FROM runs WHERE epoch IN ({', '.join('?' * size)})"  # noqa: S608 - ours
+    for size in _EPOCHS_PER_QUERY
+}
 _MARK_TAUGHT: Final = f"UPDATE runs SET taught = 1 WHERE taught = 0 AND run_id = ? AND agent = {AGENT_ROW_ID}"  # noqa: S608 - ours
 
 _OUTDATED_ATTEMPTS: Final = 4
@@ -154,12 +156,13 @@ class SQLWriter(StorePart, RunStore):
 
     def _find_reserved(self, epochs: Sequence[str]) -> dict[str, str]:
         found: dict[str, str] = {}
+        most, few = _EPOCHS_PER_QUERY
         with self._connections.reading() as connection:
-            for block in range(0, len(epochs), _EPOCHS_PER_QUERY):
-                wanted = epochs[block : block + _EPOCHS_PER_QUERY]
-                # Always the same text, so that SQLite can cache it.
-                values = [*wanted, *("",) * (_EPOCHS_PER_QUERY - len(wanted))]
-                found.update(connection.execute(_FIND_RESERVED, values).fetchall())
+            for block in range(0, len(epochs), most):
+                wanted = epochs[block : block + most]
+                size = few if len(wanted) <= few else most
+                values = [*wanted, *("",) * (size - len(wanted))]
+                found.update(connection.execute(_FIND_RESERVED[size], values).fetchall())
         return found
 
     def mark_taught(self, agent_id: str, run_id: str) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import compress, count, pairwise
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -82,6 +82,7 @@ class MarkerIndex:
         self._seconds: dict[str, set[str]] = {}
         for first, second in self._phrases:
             self._seconds.setdefault(first, set()).add(second)
+        self._firsts = frozenset((*self._singles, *self._seconds))
         for phrases in self._phrases.values():
             phrases.sort(key=lambda term: (-len(term.words), term.ambiguous))
 
@@ -94,10 +95,12 @@ class MarkerIndex:
     def find(self, prose: Prose) -> FoundMarkers:
         """Return all markers from left to right. Of several at one position, the longest is taken."""
         words, singles, seconds = prose.words, self._singles, self._seconds
+        # Few words begin a term: the others are passed over without a step of the interpreter.
+        padded = [*words, ""]
         places = [
             place
-            for place, (word, after) in enumerate(zip(words, [*words[1:], ""], strict=False))
-            if word in singles or (word in seconds and after in seconds[word])
+            for place in compress(count(), map(self._firsts.__contains__, words))
+            if words[place] in singles or padded[place + 1] in seconds[words[place]]
         ]
         spans: WordSpans | None = None
         plain: list[LexiconMarker] = []
