@@ -1373,6 +1373,24 @@ class TestWrapped:
         assert "what is it?" == runs_of(monitor)[0].goal
 
     @pytest.mark.parametrize("given", [None, 7, b"bytes", object(), {}, [], {"messages": None}, [None]])
+    def test_a_stream_that_nobody_closes_ends_with_its_loop(self, monitors, caplog):
+        """
+        The loop closes it without an error, and the model that was asked is recorded.
+        """
+        monitor = monitors()
+        model = GenericFakeChatModel(messages=iter([AIMessage("one two three")]))
+        watched = monitor.wrap(create_agent(model, []))
+        kept = []
+
+        async def leave():
+            kept.append(watched.astream(ASKED, stream_mode="messages"))
+            await anext(kept[0])
+
+        asyncio.run(leave())
+
+        assert [f"user: {GOAL}", "model: "] == story(monitor)
+        assert [] == [it.getMessage() for it in caplog.records if it.name == "asyncio"]
+
     def test_input_that_says_nothing_is_no_error(self, monitors, given):
         """
         Without words there is no goal, and the agent works all the same.

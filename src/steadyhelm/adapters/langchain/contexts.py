@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from steadyhelm.adapter import Instruction
+from steadyhelm.adapter import Instruction, ModelReply
 from steadyhelm.adapters.langchain.translate import RequestedToolCall, is_resumption, read_goal
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Boundary
@@ -196,10 +196,12 @@ class AgentContexts:
         return callback_run
 
     def remove_all(self, context: AgentContext) -> None:
-        """Forget the callback runs of an agent that is done: the end of a cancelled one is not reported."""
+        """Forget the callback runs of an agent that is done: the end of a cancelled one is not reported.
+
+        A model that was asked is recorded, though its reply is not known.
+        """
         with self._lock:
-            for callback_id in list(context.callback_ids):
-                self.remove(callback_id)
+            left = [(it, self.remove(it)) for it in list(context.callback_ids)]
             context.callback_ids.clear()
 
     # --- agents ------------------------------------------------------------------------------------------
@@ -207,6 +209,9 @@ class AgentContexts:
     def claim(self, callback_id: UUID, parent_id: UUID | None) -> None:
         """Watch the agent that starts with this callback run, unless it is inside of another."""
         if self.find(parent_id) is None:
+        for callback_id, ended in left:
+            if ended is not None and ended.kind == "model" and context.run is not None:
+                context.run.after_model(ModelReply(model=ended.model), key=str(callback_id))
             self._claimed.append(callback_id)
 
     def start_chain(
