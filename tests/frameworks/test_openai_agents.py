@@ -35,7 +35,7 @@ from openai.types.responses.response_function_web_search import ActionSearch
 from script import Ask, Scene, ToolBroke, Turn
 from stages.openai_agents import TheStage, close_loop, given, scripted
 from versions import needs
-from watched import comes_true, events_of, guidance_of, runs_of, story
+from watched import comes_true, events_of, guidance_of, not_run_of, runs_of, story
 
 import steadyhelm
 from steadyhelm import RunStopped, SettingsError
@@ -528,6 +528,7 @@ class TestTools:
         ran(monitor.wrap(Runner), agent_with(turn(call("nowhere", to="go"))), run_config=config)
 
         assert ["user: find it", "model: ", "nowhere(to=go) failed", "model: done"] == story(monitor)
+        assert ["nowhere: no such tool"] == not_run_of(monitor)
 
     def test_one_unknown_tool_among_known_ones(self, monitors):
         """
@@ -539,6 +540,16 @@ class TestTools:
 
         assert ModelBehaviorError is type(error)
         assert ["user: find it", "model: ", "nowhere(to=go) failed"] == story(monitor)
+        assert ["nowhere: no such tool"] == not_run_of(monitor)
+
+    def test_a_call_under_the_id_of_an_earlier_one_is_not_run(self, monitors):
+        """
+        The SDK answers it with the earlier result.
+        """
+        monitor = monitors()
+        ran(monitor.wrap(Runner), agent_with(*[turn(call("lookup", key="a"))] * 2))
+
+        assert ["lookup: answered"] == not_run_of(monitor)
 
     @pytest.mark.parametrize("arguments", ["", "{", "[1]", "null", "x" * 100_000])
     def test_arguments_that_are_no_json(self, monitors, arguments):
@@ -576,6 +587,7 @@ class TestTools:
 
         assert ["user: find it", "model: ", "guarded() failed"] == story(monitor)[:3]
         assert ["Not called. not today"] == failures(monitor)
+        assert ["guarded: refused"] == not_run_of(monitor)[:1]
 
     def test_a_guardrail_of_a_tool_that_ends_the_run(self, monitors):
         """
@@ -595,9 +607,9 @@ class TestTools:
         for calls in ([call("guarded", what="a")], [call("guarded", f"c{n}", what=n) for n in "ab"]):
             monitor = monitors()
             ran(monitor.wrap(Runner), agent_with(turn(*calls), tools=[guarded]))
-            stories.append(story(monitor)[2].partition(":")[0])
+            stories.append((story(monitor)[2].partition(":")[0], not_run_of(monitor)))
 
-        assert ["guarded(what=a) failed", "agent_error"] == stories
+        assert [("guarded(what=a) failed", ["guarded: refused"]), ("agent_error", [])] == stories
 
     @pytest.mark.parametrize("how", WAYS)
     def test_a_call_that_was_not_made_when_the_run_failed(self, monitors, how):
