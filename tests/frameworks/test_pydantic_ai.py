@@ -521,7 +521,9 @@ class TestWhatPassesByTheHooks:
             "model: done",
         ] == story(monitor)
 
-    @pytest.mark.parametrize(("result", "came"), [("sent", "-> sent")])
+    @pytest.mark.parametrize(
+        ("result", "came"), [("sent", "-> sent"), (ModelRetry("no such address"), "failed")]
+    )
     def test_calls_that_are_made_elsewhere_are_seen_when_their_results_come(self, result, came, monitors):
         """
         A run that waits for results from outside is one run, before and after; a result may be a failure.

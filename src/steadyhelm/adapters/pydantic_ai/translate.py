@@ -101,7 +101,7 @@ def find_tool_error(error: BaseException) -> BaseException:
 
 def is_answer(part: Any) -> bool:
     """Return whether a part of a request answers a call: with a result, or by asking for another attempt."""
-    return bool(part.part_kind == "tool-return")
+    return part.part_kind == "tool-return" or (part.part_kind == "retry-prompt" and bool(part.tool_name))
 
 
 def read_outcome(part: Any) -> str:
