@@ -13,6 +13,7 @@ from agents import (
     AgentHooks,
     GuardrailFunctionOutput,
     ModelBehaviorError,
+    ModelSettings,
     RunConfig,
     RunHooks,
     Runner,
@@ -32,7 +33,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from openai.types.responses import ResponseFunctionShellToolCall, ResponseFunctionWebSearch
 from openai.types.responses.response_function_shell_tool_call import Action
 from openai.types.responses.response_function_web_search import ActionSearch
-from script import Ask, Scene, ToolBroke, Turn
+from script import Ask, ModelBroke, Scene, ToolBroke, Turn
 from stages.openai_agents import TheStage, close_loop, given, scripted
 from versions import needs
 from watched import comes_true, events_of, guidance_of, not_run_of, runs_of, story
@@ -541,6 +542,20 @@ class TestTools:
         assert ModelBehaviorError is type(error)
         assert ["user: find it", "model: ", "nowhere(to=go) failed"] == story(monitor)
         assert ["nowhere: no such tool"] == not_run_of(monitor)
+
+    @needs("openai-agents", "0.24", "the SDK does not ask again by itself")
+    @pytest.mark.parametrize("how", WAYS)
+    def test_a_request_that_the_sdk_repeats_is_a_failed_model_call(self, monitors, how):
+        """
+        Each request was made, also one that failed and led to another.
+        """
+        model = ScriptedModel([ModelBroke("no line"), ModelBroke("no line"), [assistant_message("done")]])
+        retry = agents.ModelRetrySettings(max_retries=2, backoff={"initial_delay": 0}, policy=lambda _: True)
+        agent = Agent("outer", model=model, model_settings=ModelSettings(retry=retry))
+        monitor = monitors()
+        ran(monitor.wrap(Runner), agent, how=how)
+
+        assert ["user: find it", "model failed", "model failed", "model: done"] == story(monitor)
 
     def test_a_call_under_the_id_of_an_earlier_one_is_not_run(self, monitors):
         """
