@@ -307,9 +307,9 @@ class AgentRun:
                 self._close_calls()
                 if self.pending and self.stopped is None:
                     self.report_not_carried_out("the agent had finished before it could be carried out")
-                is_failure = error is not None and self._errors.is_failure(error, self.boundary.control)
-                if is_failure and self.stopped is None:
-                    self._record(STATE_TRANSITION, "agent_error", error=error)
+                failure = error if self.stopped is None else None
+                if failure is not None and self._errors.is_failure(failure, self.boundary.control):
+                    self._record(STATE_TRANSITION, "agent_error", error=failure)
         finally:
             self._monitor.runs.remove_participant(self.run_id, self)
             if not self._joined:
