@@ -6,29 +6,30 @@ Each suite comes from its framework's source archive or repository, and runs in 
 three times: without Steadyhelm, in observe mode, and in guide mode with nothing to say. A test that failed
 only with Steadyhelm is run again without it and with it, since some fail now and then by themselves; where a
 framework is steered by middleware, it is run again with middleware that does nothing instead.
-Calls of models and tools are counted where the framework makes them, and compared with those recorded.
+Calls of models and tools are counted where the framework makes them, and compared one by one with those
+recorded; each test with a difference that no rule explains is listed.
 
 A test may take a minute, and one that ends the process counts as failed. What was run is kept in the folder:
 called again, it goes on where it was left, by `--minutes` or otherwise; `--fresh` runs everything again.
 """
 
 import argparse
+import functools
 import json
 import os
 import subprocess
 import sys
 import tarfile
 import time
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.foreign_comparison import KINDS, Comparison, compare_calls
 from benchmarks.processes import ROOT
 
 MODES = ("", "observe", "guide")
 TEST_TIMEOUT_S = 60
-MAX_SHOWN = 5
 
 
 class Suite(NamedTuple):
@@ -122,11 +123,10 @@ SUITES = {
 
 
 class Outcomes(NamedTuple):
-    """What is known of one mode: outcomes of tests, calls by kind, and whether all tests were run."""
+    """What is known of one mode: outcomes of tests, their calls by kind, and whether all tests were run."""
 
     tests: dict[str, str]
-    calls: dict[str, Counter[str]]
-    differing: list[str]
+    calls: dict[str, dict[str, Comparison]]
     losses: dict[str, int]
     is_complete: bool
 
@@ -230,35 +230,36 @@ class SuiteRun:
 
 def _read_outcomes(path: Path) -> Outcomes:
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    found = Outcomes(
-        {}, {"model": Counter(), "tool": Counter()}, [], {}, any('"complete"' in it for it in lines)
-    )
+    found = Outcomes({}, {}, {}, any('"complete"' in it for it in lines))
     for line in map(json.loads, lines):
         if "test" in line and found.tests.get(line["test"]) != "failed":
             # What fails after the call was reported as passed before.
             found.tests[line["test"]] = line["outcome"]
-        for kind, counts in line.get("calls", {}).items():
-            found.calls[kind].update(counts)
-            if counts["missing"] or (kind == "model" and counts["surplus"]):
-                found.differing.append(f"{line['counted']} {kind} {counts}")
+        if "counted" in line:
+            found.calls[line["counted"]] = compare_calls(line["made"], line["recorded"])
         found.losses.update(line.get("losses", {}))
     return found
 
 
 def _format_row(mode: str, newly: list[str], found: Outcomes) -> str:
     run = "" if found.is_complete else f" of {len(found.tests)} tests run so far"
-    kinds = [
-        f"{kind} calls made {counts['made']}, recorded {counts['recorded']}"
-        f" ({counts['missing']} missing, {counts['surplus']} without such a call)"
-        for kind, counts in found.calls.items()
+    rows = [f"  {mode}: {len(newly)} newly failing{run}; lost: {found.losses or 'nothing'}"]
+    rows += [f"    fails: {it}" for it in newly]
+    for kind in KINDS:
+        rows += _format_calls(kind, {test: calls[kind] for test, calls in found.calls.items()})
+    return "\n".join(rows)
+
+
+def _format_calls(kind: str, calls: dict[str, Comparison]) -> list[str]:
+    """Return the line about the calls of one kind, and one for each test with unexplained ones."""
+    total = functools.reduce(Comparison.add, calls.values(), Comparison())
+    run = f"{total.run} recorded as run, {total.not_run} as not run, {total.unexplained} unexplained"
+    rows = [f"    {kind} calls: {total.made} made, {total.interrupted} interrupted; {run}"]
+    return rows + [
+        f"      {test}: {it.missing} made and not recorded as run, {it.surplus} recorded as run and not made"
+        for test, it in calls.items()
+        if it.unexplained
     ]
-    rows = [
-        f"  {mode}: {len(newly)} newly failing{run}; {'; '.join(kinds)}; lost: {found.losses or 'nothing'}"
-    ]
-    differing = [f"    differs: {it}" for it in found.differing[:MAX_SHOWN]]
-    if len(found.differing) > MAX_SHOWN:
-        differing.append(f"    and {len(found.differing) - MAX_SHOWN} more")
-    return "\n".join([*rows, *(f"    fails: {it}" for it in newly), *differing])
 
 
 def _make_environment(suite: Suite, folder: Path) -> Path:

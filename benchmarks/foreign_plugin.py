@@ -10,13 +10,12 @@ import json
 import os
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.foreign_counts import Calls, MadeCalls, RecordedCalls
+from benchmarks.foreign_counts import MadeCalls, RecordedCalls
 
 SUITE = os.environ["STEADYHELM_FOREIGN_SUITE"]
 MODE = os.environ["STEADYHELM_FOREIGN_MODE"]
@@ -81,30 +80,19 @@ class _Watcher(_Reporter):
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[Any]:
         """Count the calls of one test."""
-        self._made.calls.clear()
+        self._made.clear()
         self._recorded.calls.clear()
         try:
             return (yield)
         finally:
             self._monitor.flush(FLUSH_S)
-            made, recorded = Counter(self._made.calls), Counter(self._recorded.calls)
-            _write(counted=item.nodeid, calls=_compare(made, recorded))
+            _write(counted=item.nodeid, made=self._made.calls, recorded=self._recorded.calls)
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Write what was lost, and close the monitor."""
         _write(losses=self._monitor.health.totals())
         self._monitor.close()
         super().pytest_sessionfinish(exitstatus)
-
-
-def _compare(made: Calls, recorded: Calls) -> dict[str, dict[str, int]]:
-    """Return by kind how many calls were made and recorded, and how many are in one of them alone."""
-    found: dict[str, dict[str, int]] = {}
-    sides = {"made": made, "recorded": recorded, "missing": made - recorded, "surplus": recorded - made}
-    for side, calls in sides.items():
-        for (kind, _), count in calls.items():
-            found.setdefault(kind, dict.fromkeys(sides, 0))[side] += count
-    return found
 
 
 def _write(**line: Any) -> None:

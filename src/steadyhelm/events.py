@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from msgspec import Struct, field, structs
 
@@ -29,6 +29,13 @@ ROLLED_BACK: Final = "rolled_back"
 
 ANSWERS_QUESTION: Final = "answers_question"
 """In the metadata of a user message: it answers a question of ours."""
+
+NOT_RUN: Final = "not_run"
+"""In the metadata of a tool call that the agent asked for, and whose tool was not called: why not."""
+
+NotRun = Literal["no such tool", "invalid arguments", "refused", "answered"]
+"""Why a tool was not called. With "refused" a person, a guardrail, a hook or other middleware prevented the
+call, or it was cancelled first; with "answered" something else gave the result, such as a cache."""
 
 ACTION_TYPES: Final = (TOOL_CALL, LLM_REQUEST, STATE_TRANSITION, USER_MESSAGE)
 
@@ -89,6 +96,11 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
     def is_answer(self) -> bool:
         """Whether it is what the user answered to a question of ours (see `ANSWERS_QUESTION`)."""
         return self.metadata is not None and self.metadata.get(ANSWERS_QUESTION) is True
+
+    @property
+    def not_run(self) -> str:
+        """Why the tool of this call was not called (see `NotRun`); empty for a call that was made."""
+        return str(self.metadata.get(NOT_RUN) or "") if self.metadata is not None else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as plain data, one key per field."""

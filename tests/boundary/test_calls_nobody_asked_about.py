@@ -45,6 +45,25 @@ class TestCallsNobodyAskedAbout:
 
         assert [("lookup", "", None)] == calls(boundary, run)
 
+    def test_a_call_whose_tool_was_not_called(self, boundary):
+        """
+        Its record says why, whether that was known at once or turned out since; any other says nothing.
+        """
+        run = boundary.start_run("find it")
+        run.record_call("c1", "nowhere", {}, error="There is no such tool.", not_run="no such tool")
+        run.before_tool("c2", "lookup", {"key": "a"})
+        run.mark_not_run("c2", "answered")
+        run.mark_not_run("never heard of", "answered")
+        run.after_tool("c2", "out of a cache")
+        run.record_call("c3", "lookup", {"key": "a"}, "no entry")
+        run.end()
+
+        boundary.monitor.flush()
+        events = boundary.monitor.store.get_run_traces("agent", run.run_id)
+        assert [("nowhere", "no such tool"), ("lookup", "answered"), ("lookup", "")] == [
+            (it.action_name, it.not_run) for it in events if it.action_type == "tool_call"
+        ]
+
 
 class Agent:
     async def run(self, goal):

@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from watched_agent import CommandLine, loop, work
 
+from steadyhelm import TraceEvent
 from steadyhelm.assembly import DriftMonitor
-from steadyhelm.cli.timeline import format_value, pick_places
+from steadyhelm.cli.timeline import format_value, pick_places, step_line
 from steadyhelm.decisions import DriftAction
 from steadyhelm.reports import formats as words
+from steadyhelm.sink import RecordedEvent
 from steadyhelm.stores.sqlite import SQLiteStore
 from steadyhelm.testing.store_records import AT, an_event, an_incident, an_intervention
 
@@ -98,6 +100,20 @@ class TestShow:
         A failed step says so, with the words of the error made harmless.
         """
         assert '▸ fetch(url="x")  ✖ no route\\x07 to host' in steadyhelm("show failing").out
+
+    def test_a_call_that_was_not_run(self):
+        """
+        A call whose tool was not called says why.
+        """
+        call = TraceEvent(
+            agent_id="a",
+            run_id="r",
+            action_type="tool_call",
+            action_name="fetch",
+            metadata={"not_run": "refused"},
+        )
+
+        assert step_line(RecordedEvent(call), 0.0).plain.endswith("fetch()  not run: refused")
 
     def test_findings_stand_below_their_step(self, steadyhelm):
         """

@@ -29,7 +29,7 @@ from langsmith import RunTree, tracing_context
 from pydantic import BaseModel
 from script import GOAL, Ask, Played, Scene, ToolBroke, Turn
 from stages.langchain import ScriptedModel, TheStage, called, the_tools
-from watched import events_of, guidance_of, line, runs_of, story
+from watched import events_of, guidance_of, line, not_run_of, runs_of, story
 
 import steadyhelm
 from steadyhelm import RunStopped
@@ -109,6 +109,7 @@ class TestStructuredAnswers:
 
         assert 3 == agent.invoke(ASKED)["structured_response"].total
         assert [*ONE_CALL_TOLD[:3], "model: ", "Sum(total=many) failed", "model: "] == story(monitor)
+        assert ["Sum: invalid arguments"] == not_run_of(monitor)
 
 
 class TestGraphsBuiltByHand:
@@ -131,6 +132,7 @@ class TestGraphsBuiltByHand:
         monitor.wrap(graph_of([Turn(calls=(Ask("nowhere", {"to": "go"}, "c1"),))])).invoke(ASKED)
 
         assert [f"user: {GOAL}", "model: ", "nowhere(to=go) failed", "model: done"] == story(monitor)
+        assert ["nowhere: no such tool"] == not_run_of(monitor)
 
     def test_a_node_that_does_its_tools_work_itself_is_seen(self, monitors):
         """
@@ -152,6 +154,7 @@ class TestGraphsBuiltByHand:
         monitor.wrap(graph.compile()).invoke(ASKED)
 
         assert ONE_CALL_TOLD == story(monitor)
+        assert [] == not_run_of(monitor)
 
     @pytest.mark.parametrize("handles", [False, True], ids=["errors pass", "errors are handled"])
     @pytest.mark.parametrize("how", TheStage.ways)
@@ -681,19 +684,62 @@ class TestOtherMiddleware:
 
         assert "model: in short" in story(monitor)
 
-    def test_a_call_answered_without_its_tool_is_seen(self, monitors):
+    @pytest.mark.parametrize("middleware", [True, False])
+    @pytest.mark.parametrize(("status", "why"), [("success", "answered"), ("error", "refused")])
+    def test_a_call_answered_without_its_tool_is_seen(self, monitors, middleware, status, why):
         """
-        Results out of a cache are results, though no tool was called.
+        Results out of a cache are results, though no tool was called; other middleware may also refuse.
         """
 
         class Cache(AgentMiddleware):
             def wrap_tool_call(self, request, handler):
-                return ToolMessage("3, as ever", tool_call_id=request.tool_call["id"])
+                return ToolMessage("3, as ever", tool_call_id=request.tool_call["id"], status=status)
 
         monitor = monitors()
-        agent_of(ONE_CALL, SteadyhelmMiddleware(monitor), Cache()).invoke(ASKED)
+        ours = [SteadyhelmMiddleware(monitor)] if middleware else []
+        monitor.wrap(agent_of(ONE_CALL, *ours, Cache())).invoke(ASKED)
 
-        assert "add(a=1, b=2) -> 3, as ever" in story(monitor)
+        came = "-> 3, as ever" if status == "success" else "failed"
+        assert f"add(a=1, b=2) {came}" in story(monitor)
+        assert [f"add: {why}"] == not_run_of(monitor)
+
+    def test_a_tool_that_other_middleware_does_not_find_is_not_run(self, monitors):
+        """
+        An agent with our middleware says of an unknown tool what one without it says.
+        """
+        monitor = monitors()
+        turns = [Turn(calls=(Ask("nowhere", {"to": "go"}, "c1"),))]
+        agent_of(turns, SteadyhelmMiddleware(monitor)).invoke(ASKED)
+
+        assert ["nowhere: no such tool"] == not_run_of(monitor)
+
+    def test_a_graph_inside_a_tool_may_do_its_tools_work_itself(self, monitors):
+        """
+        It is no agent of `create_agent`, although its callbacks carry the metadata of the one around it.
+        """
+        model = model_of(ONE_CALL)
+
+        def think(state):
+            return {"messages": [model.invoke(state["messages"])]}
+
+        def work(state):
+            (call,) = state["messages"][-1].tool_calls
+            return {"messages": [ToolMessage("3", tool_call_id=call["id"])]}
+
+        graph = StateGraph(MessagesState).add_node("think", think).add_node("work", work)
+        graph.add_edge(START, "think").add_edge("work", "think")
+        graph.add_conditional_edges("think", lambda it: "work" if it["messages"][-1].tool_calls else END)
+        inner = graph.compile()
+
+        @tool
+        def delegate() -> str:
+            """Lets another graph do it."""
+            return inner.invoke(ASKED)["messages"][-1].text
+
+        monitor = monitors()
+        monitor.wrap(agent_of([Turn(calls=(Ask("delegate", {}, "d1"),))], tools=[delegate])).invoke(ASKED)
+
+        assert [[], []] == [not_run_of(monitor, run.run_id) for run in runs_of(monitor)]
 
     def test_a_tool_that_gives_a_command_is_seen_by_its_message(self, monitors):
         """
@@ -1326,6 +1372,24 @@ class TestWrapped:
 
         assert "left early" == runs_of(monitor)[0].outcome
         assert 0 == monitor.status()["live_runs"]
+
+    def test_a_stream_that_nobody_closes_ends_with_its_loop(self, monitors, caplog):
+        """
+        The loop closes it without an error, and the model that was asked is recorded.
+        """
+        monitor = monitors()
+        model = GenericFakeChatModel(messages=iter([AIMessage("one two three")]))
+        watched = monitor.wrap(create_agent(model, []))
+        kept = []
+
+        async def leave():
+            kept.append(watched.astream(ASKED, stream_mode="messages"))
+            await anext(kept[0])
+
+        asyncio.run(leave())
+
+        assert [f"user: {GOAL}", "model: "] == story(monitor)
+        assert [] == [it.getMessage() for it in caplog.records if it.name == "asyncio"]
 
     def test_streams_that_take_turns_do_not_mix(self, monitors):
         """

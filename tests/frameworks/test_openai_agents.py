@@ -13,6 +13,7 @@ from agents import (
     AgentHooks,
     GuardrailFunctionOutput,
     ModelBehaviorError,
+    ModelSettings,
     RunConfig,
     RunHooks,
     Runner,
@@ -32,10 +33,10 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from openai.types.responses import ResponseFunctionShellToolCall, ResponseFunctionWebSearch
 from openai.types.responses.response_function_shell_tool_call import Action
 from openai.types.responses.response_function_web_search import ActionSearch
-from script import Ask, Scene, ToolBroke, Turn
+from script import Ask, ModelBroke, Scene, ToolBroke, Turn
 from stages.openai_agents import TheStage, close_loop, given, scripted
 from versions import needs
-from watched import comes_true, events_of, guidance_of, runs_of, story
+from watched import comes_true, events_of, guidance_of, not_run_of, runs_of, story
 
 import steadyhelm
 from steadyhelm import RunStopped, SettingsError
@@ -528,6 +529,7 @@ class TestTools:
         ran(monitor.wrap(Runner), agent_with(turn(call("nowhere", to="go"))), run_config=config)
 
         assert ["user: find it", "model: ", "nowhere(to=go) failed", "model: done"] == story(monitor)
+        assert ["nowhere: no such tool"] == not_run_of(monitor)
 
     def test_one_unknown_tool_among_known_ones(self, monitors):
         """
@@ -539,6 +541,30 @@ class TestTools:
 
         assert ModelBehaviorError is type(error)
         assert ["user: find it", "model: ", "nowhere(to=go) failed"] == story(monitor)
+        assert ["nowhere: no such tool"] == not_run_of(monitor)
+
+    @needs("openai-agents", "0.24", "the SDK does not ask again by itself")
+    @pytest.mark.parametrize("how", WAYS)
+    def test_a_request_that_the_sdk_repeats_is_a_failed_model_call(self, monitors, how):
+        """
+        Each request was made, also one that failed and led to another.
+        """
+        model = ScriptedModel([ModelBroke("no line"), ModelBroke("no line"), [assistant_message("done")]])
+        retry = agents.ModelRetrySettings(max_retries=2, backoff={"initial_delay": 0}, policy=lambda _: True)
+        agent = Agent("outer", model=model, model_settings=ModelSettings(retry=retry))
+        monitor = monitors()
+        ran(monitor.wrap(Runner), agent, how=how)
+
+        assert ["user: find it", "model failed", "model failed", "model: done"] == story(monitor)
+
+    def test_a_call_under_the_id_of_an_earlier_one_is_not_run(self, monitors):
+        """
+        The SDK answers it with the earlier result.
+        """
+        monitor = monitors()
+        ran(monitor.wrap(Runner), agent_with(*[turn(call("lookup", key="a"))] * 2))
+
+        assert ["lookup: answered"] == not_run_of(monitor)
 
     @pytest.mark.parametrize("arguments", ["", "{", "[1]", "null", "x" * 100_000])
     def test_arguments_that_are_no_json(self, monitors, arguments):
@@ -576,6 +602,7 @@ class TestTools:
 
         assert ["user: find it", "model: ", "guarded() failed"] == story(monitor)[:3]
         assert ["Not called. not today"] == failures(monitor)
+        assert ["guarded: refused"] == not_run_of(monitor)[:1]
 
     def test_a_guardrail_of_a_tool_that_ends_the_run(self, monitors):
         """
@@ -595,9 +622,9 @@ class TestTools:
         for calls in ([call("guarded", what="a")], [call("guarded", f"c{n}", what=n) for n in "ab"]):
             monitor = monitors()
             ran(monitor.wrap(Runner), agent_with(turn(*calls), tools=[guarded]))
-            stories.append(story(monitor)[2].partition(":")[0])
+            stories.append((story(monitor)[2].partition(":")[0], not_run_of(monitor)))
 
-        assert ["guarded(what=a) failed", "agent_error"] == stories
+        assert [("guarded(what=a) failed", ["guarded: refused"]), ("agent_error", [])] == stories
 
     @pytest.mark.parametrize("how", WAYS)
     def test_a_call_that_was_not_made_when_the_run_failed(self, monitors, how):

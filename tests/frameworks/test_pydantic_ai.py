@@ -39,7 +39,7 @@ from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 from script import GOAL, Ask, ModelBroke, Played, Scene, Turn
 from stages.pydantic_ai import ScriptedModel, loop_of_its_own, the_agent
 from versions import needs
-from watched import events_of, guidance_of, runs_of, story
+from watched import events_of, guidance_of, not_run_of, runs_of, story
 
 from steadyhelm import DriftMonitor, RunStopped
 from steadyhelm.adapters.pydantic_ai import PydanticAIAdapter, SteadyhelmCapability
@@ -422,6 +422,7 @@ class TestFailures:
             run(agent)
         steps = ["model: ", "nowhere() failed"]
         assert [f"user: {GOAL}", *steps, *steps] == story(monitor)[:5]
+        assert ["nowhere: no such tool"] * 2 == not_run_of(monitor)
 
     def test_arguments_that_are_no_json_are_told_as_they_are(self, monitors):
         """
@@ -438,6 +439,7 @@ class TestFailures:
 
         run(monitor.wrap(agent))
         assert 'lookup(INVALID_JSON={"key": "x) failed' == story(monitor)[2]
+        assert ["lookup: invalid arguments"] == not_run_of(monitor)
 
     def test_a_call_that_is_given_up_beside_a_failed_one_is_seen(self, monitors):
         """
@@ -519,9 +521,12 @@ class TestWhatPassesByTheHooks:
             "model: done",
         ] == story(monitor)
 
-    def test_calls_that_are_made_elsewhere_are_seen_when_their_results_come(self, monitors):
+    @pytest.mark.parametrize(
+        ("result", "came"), [("sent", "-> sent"), (ModelRetry("no such address"), "failed")]
+    )
+    def test_calls_that_are_made_elsewhere_are_seen_when_their_results_come(self, result, came, monitors):
         """
-        A run that waits for results from outside is one run, before and after.
+        A run that waits for results from outside is one run, before and after; a result may be a failure.
         """
         monitor = monitors()
         schema = {"type": "object", "properties": {"to": {"type": "string"}}}
@@ -536,10 +541,11 @@ class TestWhatPassesByTheHooks:
 
         first = run(agent)
         assert 1 == monitor.status()["live_runs"]
-        results = DeferredToolResults(calls={"c1": "sent"})
+        results = DeferredToolResults(calls={"c1": result})
         run(agent, None, message_history=first.all_messages(), deferred_tool_results=results)
 
-        assert [f"user: {GOAL}", "model: ", "send(to=Ada) -> sent", "model: done"] == story(monitor)
+        assert [f"user: {GOAL}", "model: ", f"send(to=Ada) {came}", "model: done"] == story(monitor)
+        assert [] == not_run_of(monitor)
         assert 0 == monitor.status()["live_runs"]
 
     @pytest.mark.parametrize(
@@ -589,6 +595,7 @@ class TestWhatPassesByTheHooks:
         assert [f"user: {GOAL}", "model: ", "user: go on", f"send(to=Ada) {came}", "model: done"] == story(
             monitor
         )
+        assert (["send: refused"] if came == "failed" else []) == not_run_of(monitor)
 
     def test_a_conversation_goes_on_in_a_run_of_its_own(self, monitors):
         """
@@ -642,7 +649,7 @@ class TestBesideOtherCapabilities:
         run(monitor.wrap(scripted(turn(("lookup", {"key": "x"})), capabilities=[Refuses()])))
 
         (call,) = [it for it in events_of(monitor, runs_of(monitor)[0].run_id) if it.call_id]
-        assert "not on a Sunday" == call.error
+        assert ("not on a Sunday", "refused") == (call.error, call.not_run)
 
     @needs("pydantic-ai-slim", "2.66", "others answer before we are called")
     def test_what_another_capability_answers_is_seen_as_an_answer(self, monitors):
@@ -653,6 +660,7 @@ class TestBesideOtherCapabilities:
         agent = scripted(turn(("lookup", {"key": "x"})), capabilities=[Skips()])
 
         assert "as before" == run(monitor.wrap(agent)).output
+        assert ["lookup: answered"] == not_run_of(monitor)
         assert [f"user: {GOAL}", "model: ", "lookup(key=x) -> from memory", "model: as before"] == story(
             monitor
         )

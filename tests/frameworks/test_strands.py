@@ -13,7 +13,7 @@ from strands.hooks import AfterModelCallEvent, AfterToolCallEvent, BeforeToolCal
 from strands.multiagent import GraphBuilder, Swarm
 from strands.tools import PythonAgentTool
 from strands.types.exceptions import ContextWindowOverflowException
-from watched import events_of, guidance_of, line, runs_of, story
+from watched import events_of, guidance_of, line, not_run_of, runs_of, story
 
 from steadyhelm import RunStopped
 from steadyhelm.adapters.strands import SteadyhelmHooks, StrandsAdapter
@@ -259,6 +259,18 @@ class TestSteps:
 
         assert 1 == sum(it.endswith("failed") for it in story(monitor))
         assert 5 == len(story(monitor))
+        assert ["look up!: no such tool"] == not_run_of(monitor)
+
+    def test_a_call_that_is_cancelled_before_it_is_made_is_not_run(self, monitors):
+        """
+        Strands answers each call of a cancelled batch with an error, and calls no tool.
+        """
+        monitor = monitors()
+        agent = monitor.wrap(agent_of(looks(1)))
+        agent.add_hook(lambda _: agent.cancel(), AfterModelCallEvent)
+        agent("find a")
+
+        assert ["lookup: refused"] == not_run_of(monitor)
 
     def test_each_attempt_at_a_call_is_seen(self, monitors):
         """
@@ -332,6 +344,25 @@ class TestSteps:
             it for it in events_of(monitor, runs_of(monitor)[0].run_id) if it.action_type == "tool_call"
         ]
         assert "not on Sundays" == call.error
+        assert ["lookup: refused"] == not_run_of(monitor)
+
+    def test_a_tool_that_interrupts_and_is_never_called_again_is_not_run(self, monitors):
+        """
+        It was left by an interrupt, and what came next was no answer to it.
+        """
+
+        @tool(context=True)
+        def approve(tool_context) -> str:
+            """Asks first."""
+            return tool_context.interrupt("sure", reason="Really?")
+
+        monitor = monitors()
+        agent = monitor.wrap(agent_of([turn(Ask("approve", {}, "c1"))], tools=[approve]))
+        result = agent("go")
+        agent.cancel()
+        agent(answer(result, "yes"))
+
+        assert ["approve: refused"] == not_run_of(monitor)
 
     @pytest.mark.parametrize("given", ["just text", {"status": "success"}, {"content": [1]}, None])
     def test_a_result_of_no_known_form_does_no_harm(self, monitors, quiet, given):

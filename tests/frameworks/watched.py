@@ -40,6 +40,12 @@ def line(event):
     return f"{event.action_name}: {event.error}"
 
 
+def not_run_of(monitor, run_id=None):
+    """The recorded calls whose tools were not called, with the reason."""
+    events = events_of(monitor, run_id or runs_of(monitor)[0].run_id)
+    return [f"{it.action_name}: {it.not_run}" for it in events if it.not_run]
+
+
 def guidance_of(monitor, run_id=None):
     """What was said to the model, first to last."""
     monitor.flush()

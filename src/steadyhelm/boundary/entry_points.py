@@ -4,6 +4,7 @@
 used up, is closed, fails, or is dropped, read or not.
 """
 
+import asyncio
 import functools
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
@@ -181,6 +182,22 @@ async def pull_async(activate: Activate, parts: AsyncIterator[Any]) -> AsyncGene
         raise
 
 
+class ClosingAsync:
+    """Closes a stream at the end of an `async with` block, unless the loop that ends does it.
+
+    It is no generator itself: that one would be closed by the loop too.
+    """
+
+    def __init__(self, parts: AsyncIterator[Any]) -> None:
+        self._parts = parts
+
+    async def __aenter__(self) -> AsyncIterator[Any]:
+        return self._parts
+
+    async def __aexit__(self, *_: object) -> None:
+        await _close_async(self._parts)
+
+
 class _StreamEnd:
     """The end of one watched stream, which comes also for a generator that was dropped before it started."""
 
@@ -248,9 +265,17 @@ def _close(parts: Any) -> None:
 
 
 async def _close_async(parts: Any) -> None:
+    """Close a stream, unless the loop ends: it closes all of its generators at once, and each only once."""
     close = getattr(parts, "aclose", None)
-    if close is not None:
+    if close is not None and not _is_loop_ending():
         await close()
+
+
+def _is_loop_ending() -> bool:
+    try:
+        return bool(getattr(asyncio.get_running_loop(), "_asyncgens_shutdown_called", False))
+    except RuntimeError:  # a loop of another library
+        return False
 
 
 def _call_function(call: WatchedCall, function: Callable[..., Any]) -> Any:

@@ -268,6 +268,8 @@ def step_line(recorded: "RecordedEvent", started_at: float) -> "Text":
     line.append(f"{_STEP_MARKS.get(event.action_type, '?')} ", style="not dim")
     line.append(safe(event.action_name, most=_VALUE_WIDTH), style="not dim bold")
     line.append(_format_content(recorded), style="not dim")
+    if event.not_run:
+        line.append(f"  not run: {safe(event.not_run, most=_VALUE_WIDTH)}", style="not dim")
     if event.error is not None:
         line.append(f"  ✖ {safe(event.error, most=_ERROR_WIDTH)}", style="not dim red")
     return line

@@ -18,7 +18,7 @@ from steadyhelm.engine.instructions import RunInstructions, RunOwner
 from steadyhelm.engine.live_runs import describe_outcome
 from steadyhelm.engine.pending_decisions import PendingDecisions
 from steadyhelm.errors import RunStopped
-from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
+from steadyhelm.events import LLM_REQUEST, NOT_RUN, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, NotRun
 from steadyhelm.fingerprints import to_text
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.host_objects import is_a
@@ -220,10 +220,11 @@ class AgentRun:
         *,
         error: object = None,
         surface: str = "",
+        not_run: NotRun | None = None,
     ) -> None:
         """Record a call that was made without asking, for instance by the model's provider itself.
 
-        With an error also one that was asked for and never made: no such tool, or wrong arguments.
+        With `not_run` one whose tool was not called, for instance because there is none of that name.
         """
         with self.boundary.guard("record_call"):
             with self.lock:
@@ -231,7 +232,12 @@ class AgentRun:
                 if is_owner:
                     self.calls.drop(call_id)
             if is_owner:
-                self._record_call(call_id, self._make_call(name, args, surface), result, error)
+                self._record_call(call_id, self._make_call(name, args, surface, not_run), result, error)
+
+    def mark_not_run(self, call_id: str, why: NotRun) -> None:
+        """Let the record of a call under way say that its tool was not called."""
+        with self.lock:
+            self.calls.mark_not_run(call_id, why)
 
     def drop_call(self, call_id: str) -> None:
         """Forget an announced call that was not made."""
@@ -303,12 +309,9 @@ class AgentRun:
                 self._close_calls()
                 if self.pending and self.stopped is None:
                     self.report_not_carried_out("the agent had finished before it could be carried out")
-                if (
-                    error is not None
-                    and self.stopped is None
-                    and self._errors.is_failure(error, self.boundary.control)
-                ):
-                    self._record(STATE_TRANSITION, "agent_error", error=error)
+                failure = error if self.stopped is None else None
+                if failure is not None and self._errors.is_failure(failure, self.boundary.control):
+                    self._record(STATE_TRANSITION, "agent_error", error=failure)
         finally:
             self._monitor.runs.remove_participant(self.run_id, self)
             if not self._joined:
@@ -341,14 +344,14 @@ class AgentRun:
             self._record_call(call_id, earlier, None, None)
         return True
 
-    def _make_call(self, name: str, args: Any, surface: str) -> PendingCall:
+    def _make_call(self, name: str, args: Any, surface: str, not_run: NotRun | None = None) -> PendingCall:
         issued: int | None = self._issued_seq
         if not self.boundary.sees_models:
             # Calls that run at the same time count as asked for together.
             with self.lock:
                 issued = self.calls.find_earliest_seq()
         seq = self._count_events() if issued is None else issued
-        return PendingCall(name, args, surface, seq, time.perf_counter())
+        return PendingCall(name, args, surface, seq, time.perf_counter(), not_run)
 
     def _close_calls(self) -> None:
         """Record the calls under way as made, with unknown results."""
@@ -369,6 +372,7 @@ class AgentRun:
             started_seq=call.started_seq,
             call_id=call_id,
             error=error,
+            metadata=None if call.not_run is None else {NOT_RUN: call.not_run},
         )
 
     # --- inside ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.capture import to_id
 from steadyhelm.engine.coercion import to_error_text
 from steadyhelm.engine.live_runs import describe_outcome
+from steadyhelm.events import NotRun
 from steadyhelm.host_objects import is_a
 
 CALLS_KEPT: Final = 1024
@@ -17,13 +18,14 @@ _CAUSES_FOLLOWED: Final = 8
 
 
 class PendingCall(Struct):
-    """A call under way: what was asked for, which surface reported it, and when it began."""
+    """A call under way: what was asked for, who reported it, when it began, and why it is not run."""
 
     name: str
     args: Any
     surface: str
     started_seq: int
     began_s: float
+    not_run: NotRun | None = None
 
 
 class CallBook:
@@ -67,6 +69,12 @@ class CallBook:
     def end_question(self, call_id: str) -> PendingCall | None:
         """Remove and return the call the user was asked about, if there is one."""
         return self._asked.pop(to_id(call_id), None)
+
+    def mark_not_run(self, call_id: str, why: NotRun) -> None:
+        """Let a call under way say why its tool is not called."""
+        call = self.under_way.get(to_id(call_id))
+        if call is not None:
+            call.not_run = why
 
     def drop(self, call_id: str) -> None:
         """Forget a call that was not made."""

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from steadyhelm.adapter import Instruction
+from steadyhelm.adapter import Instruction, ModelReply
 from steadyhelm.adapters.langchain.translate import RequestedToolCall, is_resumption, read_goal
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.boundary.driver import Boundary
@@ -29,10 +29,13 @@ _MAX_REQUESTED_CALLS: Final = 256
 class MiddlewareCall(Struct):
     """A call that our middleware reports: the tool it is made to, and what came of it once that has ended.
 
-    Other middleware inside ours may try it again, or make it to another tool.
+    Other middleware inside ours may try it again, make it to another tool, or answer it by itself: then the
+    tool was not called.
     """
 
     name: str
+    has_tool: bool = True
+    was_made: bool = False
     has_ended: bool = False
     output: Any = None
     error: BaseException | None = None
@@ -44,6 +47,8 @@ class AgentContext:
     Attributes:
         boundary: The boundary its steps are recorded at; None while it is not watched.
         inner_boundary: The boundary for agents inside it.
+        is_anonymous: Whether it is inside a tool without a name of its own: its metadata may be those of the
+            agent around it.
         is_wrapped: Whether a `GraphCall` ends the run; otherwise its first callback run does.
         is_attached: Whether the callbacks of that call have begun.
         is_paused: Whether it waits for an answer.
@@ -70,6 +75,7 @@ class AgentContext:
     ) -> None:
         self.boundary = boundary
         self.inner_boundary = boundary
+        self.is_anonymous = False
         self.given = given
         self.name = name
         self.parent = parent
@@ -198,11 +204,16 @@ class AgentContexts:
         return callback_run
 
     def remove_all(self, context: AgentContext) -> None:
-        """Forget the callback runs of an agent that is done: the end of a cancelled one is not reported."""
+        """Forget the callback runs of an agent that is done: the end of a cancelled one is not reported.
+
+        A model that was asked is recorded, though its reply is not known.
+        """
         with self._lock:
-            for number in list(context.callback_ids):
-                self.remove(number)
+            left = [(number, self.remove(number)) for number in list(context.callback_ids)]
             context.callback_ids.clear()
+        for number, ended in left:
+            if ended is not None and ended.kind == "model" and context.run is not None:
+                context.run.after_model(ModelReply(model=ended.model), key=str(UUID(int=number)))
 
     # --- agents ------------------------------------------------------------------------------------------
 
@@ -284,7 +295,8 @@ class AgentContexts:
     def _start_inside(self, above: CallbackRun, given: Any, name: str) -> AgentContext:
         context = above.context.paused_children.pop(f"{above.call_id}/{name}", None)
         if context is None:
-            return AgentContext(above.context.inner_boundary, given=given, name=name, parent=above.context)
+            context = AgentContext(above.context.inner_boundary, given=given, name=name, parent=above.context)
+            context.is_anonymous = above.kind == "tool" and not name
         context.is_paused = False
         return context
 

@@ -7,7 +7,7 @@ model, deny a call, ask the user. A graph that `monitor.wrap` returns can also b
 import copy
 import sys
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
-from contextlib import aclosing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar, Final
 
 from steadyhelm.adapter import Instruction
@@ -23,7 +23,7 @@ from steadyhelm.adapters.langchain.steering import (
 )
 from steadyhelm.adapters.langchain.translate import is_resumption
 from steadyhelm.boundary.driver import Ask
-from steadyhelm.boundary.entry_points import WatchedObject, pull, pull_async
+from steadyhelm.boundary.entry_points import ClosingAsync, WatchedObject, pull, pull_async
 from steadyhelm.decisions import Verdict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
@@ -142,7 +142,7 @@ class LangChainAdapter(WatchedObject):
         while True:
             with call.attempt():
                 parts = self._agent.astream(call.given, call.config, **kwargs)
-                async with aclosing(pull_async(call.activate, parts)) as pulled:
+                async with ClosingAsync(pull_async(call.activate, parts)) as pulled:
                     async for part in pulled:
                         yield part
             await send_requests_async(call.prepare_next(self._agent), self._agent)

@@ -28,6 +28,7 @@ from steadyhelm.adapters.langchain.steering import (
 )
 from steadyhelm.adapters.langchain.translate import (
     RequestedToolCall,
+    find_refusal,
     find_tool_messages,
     read_reply,
     read_requested_calls,
@@ -37,6 +38,7 @@ from steadyhelm.adapters.langchain.translate import (
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.events import NotRun
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.host_objects import is_a
 
@@ -111,7 +113,8 @@ class CallbackHandler:
             return
         context = ended.context
         if context.requested_calls and context.run is not None:
-            _record_unreported_calls(context, context.run, outputs)
+            is_prebuilt = ended.is_prebuilt and not context.is_anonymous
+            _record_unreported_calls(context, context.run, outputs, is_prebuilt=is_prebuilt)
         if ended.is_first:
             self.contexts.end_agent(ended, None)
 
@@ -257,10 +260,13 @@ def _steer_model_call(context: AgentContext, run: AgentRun, graph: str) -> None:
         carry_out(context, run, Instruction(verdict="stop"))
 
 
-def _record_unreported_calls(context: AgentContext, run: AgentRun, outputs: Any) -> None:
+def _record_unreported_calls(
+    context: AgentContext, run: AgentRun, outputs: Any, *, is_prebuilt: bool
+) -> None:
     """Record requested calls for which no tool was called, but whose results are there.
 
-    Such are unknown tools, nodes that do their tools' work themselves, and results out of a cache.
+    Such are unknown tools, results out of a cache, and nodes that do their tools' work themselves, which a
+    prebuilt agent does not have.
     """
     for message in find_tool_messages(outputs):
         call = context.requested_calls.pop(str(message.tool_call_id), None)
@@ -272,11 +278,13 @@ def _record_unreported_calls(context: AgentContext, run: AgentRun, outputs: Any)
         result = read_result(message)
         if answer is False and result.error is None:
             result = ToolResult(error=result.value or "the answer does not fit its format")
-        _record_call(run, call, result)
+        not_run = find_refusal(call, result, answer, is_prebuilt=is_prebuilt)
+        _record_call(run, call, result, not_run)
 
 
 def _follow_attempt(run: AgentRun, call: MiddlewareCall, call_id: str, name: str, args: Any) -> None:
     """Record that middleware inside ours tries a call again, or makes it to another tool."""
+    call.was_made = True
     if call.has_ended:
         _end_call(run, call_id, call.output, call.error)
     elif name != call.name:
@@ -292,8 +300,10 @@ def _end_call(run: AgentRun, call_id: str, output: Any, error: BaseException | N
     run.after_tool(call_id, result.value, error=result.error)
 
 
-def _record_call(run: AgentRun, call: RequestedToolCall, result: ToolResult) -> None:
-    run.record_call(call.call_id, call.name, call.args, result.value, error=result.error)
+def _record_call(
+    run: AgentRun, call: RequestedToolCall, result: ToolResult, not_run: NotRun | None = None
+) -> None:
+    run.record_call(call.call_id, call.name, call.args, result.value, error=result.error, not_run=not_run)
 
 
 # --- LangChain takes one handler for the whole process ---------------------------------------------------

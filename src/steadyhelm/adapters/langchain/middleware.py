@@ -27,6 +27,7 @@ from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.pending_decisions import format_reason
 from steadyhelm.errors import MissingExtraError, SettingsError
+from steadyhelm.events import NotRun
 from steadyhelm.host_objects import is_a
 
 try:
@@ -110,7 +111,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
         if node is None or node.context.run is None or not call_id:
             return handler(request)
         run = node.context.run
-        refusal = self._check_call(node.context, run, request.tool_call)
+        refusal = self._check_call(node.context, run, request)
         if refusal is not None:
             return refusal
         try:
@@ -129,7 +130,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
         if node is None or node.context.run is None or not call_id:
             return await handler(request)
         run = node.context.run
-        refusal = self._check_call(node.context, run, request.tool_call)
+        refusal = self._check_call(node.context, run, request)
         if refusal is not None:
             return refusal
         try:
@@ -205,8 +206,9 @@ class SteadyhelmMiddleware(AgentMiddleware):
             messages = edits.apply(messages, make_message)
         return request.override(messages=messages)
 
-    def _check_call(self, context: AgentContext, run: AgentRun, call: dict[str, Any]) -> ToolMessage | None:
+    def _check_call(self, context: AgentContext, run: AgentRun, request: Any) -> ToolMessage | None:
         """Begin a call; return what the model gets in place of a result when the call is not made."""
+        call, has_tool = request.tool_call, request.tool is not None
         call_id, name = str(call["id"]), str(call["name"])
         context.requested_calls.pop(call_id, None)
         instruction = run.before_tool(call_id, name, call.get("args"))
@@ -214,7 +216,7 @@ class SteadyhelmMiddleware(AgentMiddleware):
             answer = self._put_question(context, run, instruction, call)
             instruction = run.apply_answer(answer, instruction, call_id)
         if instruction.verdict == "proceed":
-            context.middleware_calls[call_id] = MiddlewareCall(name)
+            context.middleware_calls[call_id] = MiddlewareCall(name, has_tool)
             return None
         if instruction.verdict != "deny" and not (self._ends and run.stopped is not None):
             carry_out(context, run, instruction)
@@ -230,13 +232,16 @@ class SteadyhelmMiddleware(AgentMiddleware):
         error: BaseException | None = None,
     ) -> None:
         """Record what came of a call; an output that cannot be read is recorded as it is."""
-        context.middleware_calls.pop(call_id, None)
+        call = context.middleware_calls.pop(call_id, None)
         result = ToolResult(value=output, error=error)
         if error is None:
             try:
                 result = read_result(output, call_id)
             except Exception as exc:  # noqa: BLE001 - a failure of ours must not reach the agent
                 self._boundary.monitor.health.swallow("langchain adapter, tool's result", exc)
+        if call is not None and not call.was_made:
+            why: NotRun = "answered" if result.error is None else "refused"
+            run.mark_not_run(call_id, why if call.has_tool else "no such tool")
         run.after_tool(call_id, result.value, error=result.error)
 
     def _put_question(

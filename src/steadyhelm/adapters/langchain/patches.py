@@ -6,12 +6,12 @@ agents that `create_agent` makes get our middleware, so that they can be guided.
 
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing
 from typing import Any
 
 from steadyhelm.adapters.langchain.entry import LangChainAdapter, is_calling
 from steadyhelm.adapters.langchain.hooks import get_handler
 from steadyhelm.adapters.langchain.steering import current_config
+from steadyhelm.boundary.entry_points import ClosingAsync
 from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.host_objects import is_a
@@ -99,7 +99,7 @@ def _replace_astream(method: Method, choose: Choose) -> Method:
     async def astream(self: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
         proxy = choose(self)
         parts: Any = method(self, *args, **options) if proxy is None else proxy.astream(*args, **options)
-        async with aclosing(parts):
+        async with ClosingAsync(parts):
             async for part in parts:
                 yield part
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from steadyhelm.adapter import ModelReply, ToolResult
+from steadyhelm.events import NotRun
 from steadyhelm.host_objects import MISSING, is_a, read_field
 
 _MAX_DEPTH: Final = 4
@@ -105,6 +106,24 @@ def find_tool_messages(output: Any) -> list[Any]:
         if depth < _MAX_DEPTH and is_a(inside, (dict, list, tuple)):
             waiting.append((inside, depth + 1))
     return found
+
+
+def find_refusal(
+    call: RequestedToolCall, result: ToolResult, answer: bool | None, *, is_prebuilt: bool
+) -> NotRun | None:
+    """Return why no tool was called for a call that has a result; None where a node may have done its work.
+
+    `answer` is what `read_structured_answer` returns, `is_prebuilt` whether the graph is one of
+    `create_agent`, whose nodes call tools or leave a call to something else.
+    """
+    if answer is False:
+        return "invalid arguments"
+    error = result.error
+    if is_a(error, str) and str.startswith(error, f"Error: {call.name} is not a valid tool"):
+        return "no such tool"
+    if not is_prebuilt:
+        return None
+    return "answered" if error is None else "refused"
 
 
 def read_structured_answer(output: Any) -> bool | None:

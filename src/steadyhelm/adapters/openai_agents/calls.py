@@ -14,6 +14,7 @@ from agents import (
     AgentsException,
     FunctionTool,
     Handoff,
+    ModelBehaviorError,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
     UserError,
@@ -29,11 +30,15 @@ from steadyhelm.adapters.openai_agents.translate import (
     read_unannounced_call,
     simplify,
 )
+from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.agent_run import AgentRun
+from steadyhelm.events import NotRun
 from steadyhelm.host_objects import is_a
 
 _ORIGINAL: Final = "_steadyhelm_original"
 _TOOL_TRIPWIRES: Final = (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
+_REFUSALS: Final[dict[str, NotRun]] = {"approval_rejected": "refused", "tool_not_found": "no such tool"}
+_IDS_KEPT: Final = 1024
 _FAILED: Final = default_tool_error_function(None, Exception())
 """The beginning of the text by which the SDK tells the model of a failure: before 0.23 its only report."""
 
@@ -46,6 +51,7 @@ class SDKCalls:
         self._run = run
         self._open: dict[str, SDKCall] = {}
         self._started: set[str] = set()
+        self._ended: BoundedDict[str, None] = BoundedDict(_IDS_KEPT)
         self._blocked: set[str] = set()
         self._waiting: dict[str, Instruction] = {}
         self._undo: list[Callable[[], None]] = []
@@ -129,7 +135,7 @@ class SDKCalls:
         if instruction is not None:
             self._run.apply_answer(False, instruction, args.call_id)
         elif call is not None:
-            self._record(call, None, args.default_message)
+            self._record(call, None, args.default_message, _REFUSALS.get(args.kind))
 
     def settle(self, results: dict[str, Any]) -> None:
         """Record calls whose end no hook reports, from their results in the conversation."""
@@ -139,8 +145,9 @@ class SDKCalls:
             if instruction is not None:
                 self._run.apply_answer(str(result), instruction, call_id)
             elif call.maker == "tool":
-                # It was not started: a guardrail of the host, or its user, rejected it.
-                self._record(call, None, f"Not called. {result}")
+                # Not started: a guardrail or the user rejected it, or its id is that of an earlier call.
+                why: NotRun = "answered" if call_id in self._ended else "refused"
+                self._record(call, None, f"Not called. {result}", why)
             else:
                 self._record(call, result, None)
 
@@ -151,7 +158,7 @@ class SDKCalls:
         cause = (error.__cause__ if is_a(error, UserError) else None) or error
         for call in self._find_failed_calls(error):
             del self._open[call.call_id]
-            self._record(call, None, cause)
+            self._record(call, None, cause, self._find_refusal(call, error))
 
     def _find_failed_calls(self, error: BaseException) -> list[SDKCall]:
         """Return the calls that an error is about: those whose tool it names, or the only one there is.
@@ -164,6 +171,12 @@ class SDKCalls:
             return named
         return calls if calls[0].call_id in self._started or is_a(error, _TOOL_TRIPWIRES) else []
 
+    def _find_refusal(self, call: SDKCall, error: BaseException) -> NotRun | None:
+        """Return why a call was not made that made the run fail; None where it was started."""
+        if call.call_id in self._started:
+            return None
+        return "no such tool" if is_a(error, ModelBehaviorError) else "refused"
+
     def end_run(self) -> None:
         """Settle the calls that are still open: only those that were started have been made."""
         for call in self._open.values():
@@ -172,11 +185,14 @@ class SDKCalls:
             elif call.maker == "runner" and self._run.stopped is None:
                 self._record(call, None, None)
 
-    def _record(self, call: SDKCall, result: Any, error: object) -> None:
+    def _record(self, call: SDKCall, result: Any, error: object, not_run: NotRun | None = None) -> None:
+        self._ended[call.call_id] = None
         if call.maker == "tool":
+            if not_run is not None:
+                self._run.mark_not_run(call.call_id, not_run)
             self._run.after_tool(call.call_id, result, error=error)
         else:
-            self._run.record_call(call.call_id, call.name, call.args, result, error=error)
+            self._run.record_call(call.call_id, call.name, call.args, result, error=error, not_run=not_run)
 
 
 def _approve(call: SDKCall, context: Any, agent: Any) -> None:

@@ -12,6 +12,7 @@ from agents.tool_context import ToolContext
 from steadyhelm.adapter import Instruction, ModelReply
 from steadyhelm.adapters.openai_agents.calls import SDKCalls
 from steadyhelm.adapters.openai_agents.translate import (
+    count_failed_attempts,
     find_calls,
     find_results,
     has_matching_results,
@@ -22,6 +23,8 @@ from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped
 from steadyhelm.host_objects import is_a
 
+_FAILED_ATTEMPT: Final = "failed attempt"
+_REPEATED: Final = "The request failed, and the SDK repeated it."
 _SERVER_STATE_OPTIONS: Final = ("conversation_id", "previous_response_id", "auto_previous_response_id")
 
 
@@ -154,7 +157,11 @@ class SteadyhelmRunHooks(RunHooks):
         """Record a reply, and decide about its calls, none of which has been made yet."""
         self._is_model_called = False
         with self._guard("model's reply"):
-            self.run.after_model(self._read_reply(agent, response))
+            reply = self._read_reply(agent, response)
+            for _ in range(count_failed_attempts(response.usage)):
+                self.run.begin_model_call(key=_FAILED_ATTEMPT)
+                self.run.after_model(ModelReply(model=reply.model), key=_FAILED_ATTEMPT, error=_REPEATED)
+            self.run.after_model(reply)
         await self._host_hooks.on_llm_end(context, agent, response)
         with self._guard("requested calls"):
             self.calls.decide(find_calls(response.output, _list_handoff_tools(agent)), context, agent)

@@ -165,7 +165,7 @@ class SteadyhelmCapability(AbstractCapability[Any]):
             return await handler(args)
         except (ValidationError, ModelRetry, ToolFailed) as exc:
             if self._state is not None:
-                self._state.record_unmade_call(call, exc)
+                self._state.record_unmade_call(call, exc, "invalid arguments")
             raise
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, args: Any, handler: Any, **_: Any) -> Any:
@@ -185,7 +185,7 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         try:
             result = await handler(args)
         except SkipToolExecution as skipped:
-            state.after_tool(call_id, read_result(skipped.result))
+            state.after_tool(call_id, read_result(skipped.result), why="answered")
             raise
         except _CONTROL:
             # It is not made yet, but may be: the decision about it comes later.
@@ -195,8 +195,10 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         except BaseException as exc:
             state.after_tool(call_id, error=find_tool_error(exc))
             raise
-        refused = result.message if is_a(result, ToolDenied) else None
-        state.after_tool(call_id, None if refused else read_result(result), error=refused)
+        if is_a(result, ToolDenied):
+            state.after_tool(call_id, error=result.message, why="refused")
+        else:
+            state.after_tool(call_id, read_result(result))
         return result
 
     # --- inside ----------------------------------------------------------------------------------

@@ -8,8 +8,11 @@ from steadyhelm.adapters.pydantic_ai.translate import (
     find_failed_attempts,
     find_last_calls,
     find_new_requests,
+    is_answer,
     is_request,
     make_message,
+    read_failure,
+    read_outcome,
     read_prompt,
     read_refusal,
     read_reply,
@@ -17,6 +20,7 @@ from steadyhelm.adapters.pydantic_ai.translate import (
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped
+from steadyhelm.events import NotRun
 
 
 class PydanticRunState:
@@ -70,7 +74,8 @@ class PydanticRunState:
             offered = {it.name for it in request.model_request_parameters.function_tools} | self.output_tools
             for call in response.tool_calls if tools is not None else ():
                 if call.tool_name not in offered and tools.get_tool_def(call.tool_name) is None:
-                    self.record_unmade_call(call, f"There is no tool named {call.tool_name!r}.")
+                    error = f"There is no tool named {call.tool_name!r}."
+                    self.record_unmade_call(call, error, "no such tool")
 
     def record_cut_reply(self, error: BaseException | None = None) -> None:
         """Record a reply that was cut off, by an error or because it was not read to its end."""
@@ -99,17 +104,25 @@ class PydanticRunState:
             return self.run.apply_answer(True, asked, call.tool_call_id)
         return self.run.before_tool(call.tool_call_id, call.tool_name, args)
 
-    def after_tool(self, call_id: str, result: Any = None, *, error: object = None) -> None:
-        """Record a result. With `run_stream` a result may come before the end of the reply: then it waits."""
+    def after_tool(
+        self, call_id: str, result: Any = None, *, error: object = None, why: NotRun | None = None
+    ) -> None:
+        """Record a result, with the reason where it is not the tool's.
+
+        With `run_stream` a result may come before the end of the reply: then it waits.
+        """
+        if why is not None:
+            self.run.mark_not_run(call_id, why)
         if self.run.is_asking:
             self._early_results.append((call_id, result, error))
         else:
             self.run.after_tool(call_id, result, error=error)
 
-    def record_unmade_call(self, call: Any, error: object) -> None:
+    def record_unmade_call(self, call: Any, error: object, why: NotRun) -> None:
         """Record a call that cannot be made."""
         self.recorded_calls.add(call.tool_call_id)
-        self.run.record_call(call.tool_call_id, call.tool_name, call.args_as_dict(), error=error)
+        args = call.args_as_dict()
+        self.run.record_call(call.tool_call_id, call.tool_name, args, error=error, not_run=why)
 
     # --- what no hook reports --------------------------------------------------------------------
 
@@ -118,7 +131,7 @@ class PydanticRunState:
         for request in find_new_requests(ctx.messages):
             if request.run_id != ctx.run_id:
                 continue
-            answers = [part for part in request.parts if part.part_kind == "tool-return"]
+            answers = [part for part in request.parts if is_answer(part)]
             for part in answers:
                 if part.tool_call_id not in self.recorded_calls and part.tool_name not in self.output_tools:
                     self.recorded_calls.add(part.tool_call_id)
@@ -139,16 +152,21 @@ class PydanticRunState:
                 self.run.record_user_message(read_prompt(part.content))
 
     def _record_outside_result(self, part: Any, calls: dict[str, Any]) -> None:
-        """Record a result from outside: of a call the user was asked about, or of one made elsewhere."""
+        """Record a result from outside: of a call the user was asked about, or of one made elsewhere.
+
+        The result of one made elsewhere may ask the model to try again: then the call has failed.
+        """
         call_id, name = part.tool_call_id, part.tool_name
         args = calls[call_id].args_as_dict() if call_id in calls else None
         asked = self.asked.pop(call_id, None)
-        if part.outcome == "success":
+        outcome = read_outcome(part)
+        if outcome == "success":
             self.run.record_call(call_id, name, args, part.content)
-        elif part.outcome == "denied" and asked is not None:
+        elif outcome == "denied" and asked is not None:
             self.run.apply_answer(read_refusal(part), asked, call_id)
         else:
-            self.run.record_call(call_id, name, args, error=part.model_response_str())
+            why: NotRun | None = "refused" if outcome == "denied" else None
+            self.run.record_call(call_id, name, args, error=read_failure(part), not_run=why)
 
     def stop_unanswered(self) -> None:
         """Stop the run: its question has no recipient."""

@@ -99,6 +99,22 @@ def find_tool_error(error: BaseException) -> BaseException:
     return error.__cause__ or error if is_wrapped else error
 
 
+def is_answer(part: Any) -> bool:
+    """Return whether a part of a request answers a call: with a result, or by asking for another attempt."""
+    return part.part_kind == "tool-return" or (part.part_kind == "retry-prompt" and bool(part.tool_name))
+
+
+def read_outcome(part: Any) -> str:
+    """Return what came of a call that this part answers."""
+    return str(part.outcome) if part.part_kind == "tool-return" else "failed"
+
+
+def read_failure(part: Any) -> str:
+    """Return what the model is told of a call that failed or was refused."""
+    is_result = part.part_kind == "tool-return"
+    return str(part.model_response_str() if is_result else part.model_response())
+
+
 def read_refusal(part: Any) -> str | bool:
     """Return the user's answer about a refused call: a text, or False."""
     return False if part.content == ToolDenied().message else str(part.content)

@@ -77,6 +77,8 @@ class GraphHooks:
             live.node_calls += 1
             live.open_nodes[node_id] = f"{node_id} {live.node_calls}"
             live.run.before_tool(live.open_nodes[node_id], node_id, {})
+            if event.cancel_node:
+                live.run.mark_not_run(live.open_nodes[node_id], "refused")
             if live.run.stopped is not None:
                 event.cancel_node = str(live.run.stopped)
 

@@ -26,6 +26,7 @@ from steadyhelm.boundary.driver import Ask, Boundary
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
+from steadyhelm.events import NotRun
 from steadyhelm.host_objects import is_a
 
 try:
@@ -64,6 +65,7 @@ _watching: Final[weakref.WeakKeyDictionary[Any, weakref.WeakSet[Monitor]]] = wea
 class _Invocation(Struct):
     """One run, and its calls that were announced, are open, or wait for the user.
 
+    `interrupted` are the open calls that were left by an interrupt: their tools are called again, or never.
     `state` is the invocation state of Strands: kept alive, so that its id stays unique.
     """
 
@@ -71,7 +73,13 @@ class _Invocation(Struct):
     state: Any
     announced: set[str] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
+    interrupted: set[str] = field(default_factory=set)
     asked: dict[str, Instruction] = field(default_factory=dict)
+
+    def give_up(self) -> None:
+        """Let the records of calls that are still interrupted say that they were not made after all."""
+        for call_id in self.interrupted:
+            self.run.mark_not_run(call_id, "refused")
 
 
 class SteadyhelmHooks:
@@ -142,6 +150,7 @@ class SteadyhelmHooks:
                 self._live[_key(event)] = paused  # called with the user's answer
                 return
             if paused is not None:
+                paused.give_up()
                 paused.run.end(outcome="left at a question")
             texts = [read_text(it) for it in event.messages if it["role"] == "user"]
             goal = next((text for text in reversed(texts) if text), "")
@@ -154,8 +163,10 @@ class SteadyhelmHooks:
             return
         result = event.result
         if result is not None and result.stop_reason == "interrupt" and live.run.stopped is None:
+            live.interrupted = set(live.open)
             self._paused[event.agent] = live
             return
+        live.give_up()
         # Hooks do not receive the exception of a failed invocation, but they run while it propagates.
         error = sys.exc_info()[1] if result is None else None
         if live.run.is_asking:
@@ -207,10 +218,12 @@ class SteadyhelmHooks:
         call_id = str(use["toolUseId"])
         live.announced.add(call_id)
         if event.cancel_tool:
-            live.run.record_call(call_id, use["name"], use["input"], error=str(event.cancel_tool))
+            why = str(event.cancel_tool)
+            live.run.record_call(call_id, use["name"], use["input"], error=why, not_run="refused")
             return
         if call_id in live.open:
-            return  # it was interrupted, and continues
+            live.interrupted.discard(call_id)  # it continues
+            return
         instruction = live.asked.get(call_id) or self._check_call(live.run, call_id, use)
         if instruction.verdict == "ask":
             live.asked[call_id] = instruction
@@ -238,6 +251,8 @@ class SteadyhelmHooks:
             value = read_result(event.result)
             if failed is None and event.result["status"] == "error":
                 failed = value or "failed"
+        if event.selected_tool is None:
+            live.run.mark_not_run(call_id, "no such tool" if failed else "answered")
         live.run.after_tool(call_id, None if failed else value, error=failed)
 
     def _after_tools(self, event: AfterToolsEvent) -> None:
@@ -246,9 +261,11 @@ class SteadyhelmHooks:
         if live is None:
             return
         with self._boundary.guard("unmade calls"):
+            known = event.agent.tool_registry.registry
             for use, error in find_unmade_calls(event, live.announced):
+                why: NotRun = "refused" if use["name"] in known else "no such tool"
                 live.announced.add(use["toolUseId"])
-                live.run.record_call(use["toolUseId"], use["name"], use["input"], error=error)
+                live.run.record_call(use["toolUseId"], use["name"], use["input"], error=error, not_run=why)
         if not live.open and not live.asked:
             live.announced.clear()  # a batch that waits for the user brings the results so far once more
 
