@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from steadyhelm import __version__
+from steadyhelm.components import make_redactor
 from steadyhelm.engine.health import select_losses
 from steadyhelm.errors import NotFoundError
-from steadyhelm.redaction import Redactor
 from steadyhelm.server.context import Call
 from steadyhelm.server.queries import agents as agent_queries
 from steadyhelm.server.queries import incidents as incident_queries
@@ -20,6 +20,8 @@ from steadyhelm.server.queries import overview as overview_queries
 from steadyhelm.server.queries import runs as run_queries
 from steadyhelm.server.queries import search as search_queries
 from steadyhelm.server.records import agents, common, incidents, overview, runs, settings
+from steadyhelm.store import RunStore
+from steadyhelm.store_rows import StoredRun
 from steadyhelm.stores.exports import build_run_line
 
 MOST_ENTRIES: Final = 100
@@ -165,17 +167,18 @@ def write_run_file(call: Call) -> tuple[str, Iterator[bytes]]:
     metadata = call.store.get_run_metadata(run.agent.name, run.run_id)
     head = msgspec.json.encode(build_run_line(row, metadata, ()))
     assert head.endswith(b'"events":[]}')
+    return f"run-{run.key}.jsonl", _iter_pieces(call.store, row, head.removesuffix(b"]}"))
 
-    def pieces() -> Iterator[bytes]:
-        yield head[: -len(b"]}")]
-        separator = b""
-        for recorded in call.store.iter_run_events(run.agent.name, run.run_id):
-            (entry,) = build_run_line(row, {}, [recorded])["events"]
-            yield separator + msgspec.json.encode(entry)
-            separator = b","
-        yield b"]}\n"
 
-    return f"run-{run.key}.jsonl", pieces()
+def _iter_pieces(store: RunStore, row: StoredRun, head: bytes) -> Iterator[bytes]:
+    """Yield a run's line, step by step, after its head up to the list of steps."""
+    yield head
+    separator = b""
+    for recorded in store.iter_run_events(row.agent_id, row.run_id):
+        (entry,) = build_run_line(row, {}, [recorded])["events"]
+        yield separator + msgspec.json.encode(entry)
+        separator = b","
+    yield b"]}\n"
 
 
 def list_groups(call: Call) -> incidents.GroupList:
@@ -338,7 +341,7 @@ def redact_text(call: Call) -> settings.Redacted:
     """Redact a text as a payload would be; it is not stored."""
     request: settings.RedactText = call.body
     chosen = call.context.settings
-    redactor = Redactor(key_words=chosen.redaction_keys, patterns=chosen.redaction_patterns)
+    redactor = make_redactor(chosen)
     text = redactor.redact_text(request.text)
     found: dict[str, int] = {}
     for rule in steps.MARKER.findall(text):
