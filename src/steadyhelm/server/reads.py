@@ -22,6 +22,7 @@ from steadyhelm.server.queries import search as search_queries
 from steadyhelm.server.records import agents, common, incidents, overview, runs, settings
 from steadyhelm.store import RunStore
 from steadyhelm.store_rows import StoredRun
+from steadyhelm.stores.database import Connection
 from steadyhelm.stores.exports import build_run_line
 
 MOST_ENTRIES: Final = 100
@@ -318,23 +319,28 @@ def list_keys(call: Call) -> settings.ApiKeys:
 
 def get_retention(call: Call) -> settings.Retention:
     """Return how long things are kept, and how much there is."""
-    chosen, now = call.context.settings, time.time()
+    chosen = call.context.settings
     info = call.store.describe()
     with call.store.reading() as connection:
         (oldest,) = connection.execute("SELECT min(started_at) FROM runs").fetchone()
-        counts = [
-            connection.execute(_OLDER, (now - days * _DAY_S if days else 0.0, least)).fetchone()[0]
-            for days, least in ((chosen.retention_payload_days, 1), (chosen.retention_run_days, 0))
-        ]
+        payloads_due = _count_due(connection, chosen.retention_payload_days, least_payloads=1)
+        runs_due = _count_due(connection, chosen.retention_run_days, least_payloads=0)
     return settings.Retention(
         payload_days=chosen.retention_payload_days,
         run_days=chosen.retention_run_days,
         tables=[common.Count(name=name, count=count) for name, count in info["rows"].items()],
         bytes=info["bytes"],
         oldest_run_at=oldest,
-        payloads_due=counts[0],
-        runs_due=counts[1],
+        payloads_due=payloads_due,
+        runs_due=runs_due,
     )
+
+
+def _count_due(connection: Connection, days: float, *, least_payloads: int) -> int:
+    """Return how many runs with so many payloads are older than these days; none where 0 keeps them."""
+    before = time.time() - days * _DAY_S if days else 0.0
+    (count,) = connection.execute(_OLDER, (before, least_payloads)).fetchone()
+    return int(count)
 
 
 def redact_text(call: Call) -> settings.Redacted:
