@@ -178,15 +178,21 @@ class AlertWorker:
     def _is_past_close(self) -> bool:
         return self._close_by is not None and time.monotonic() >= self._close_by
 
-    def _deliver(self, delivery: Delivery) -> bool:
-        now = self._clock()
+    def _hold_back(self, delivery: Delivery, now: float) -> bool:
+        """Settle an alert that is muted, or whose channel is paused; return whether it was one."""
         if self._is_muted(delivery, now):
             self._settle(delivery, "muted")
-            return False
+            return True
         paused_until = self._breaker.get_pause_end(delivery.channel, now=now)
-        if paused_until is not None:
-            error = "the channel keeps failing and is paused"
-            self._settle(delivery, "pending", next_at=paused_until, error=error)
+        if paused_until is None:
+            return False
+        error = "the channel keeps failing and is paused"
+        self._settle(delivery, "pending", next_at=paused_until, error=error)
+        return True
+
+    def _deliver(self, delivery: Delivery) -> bool:
+        now = self._clock()
+        if self._hold_back(delivery, now):
             return False
         result = self._send(delivery)
         if result.ok:
