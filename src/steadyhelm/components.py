@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from steadyhelm import stores
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.limits import Budget
-from steadyhelm.budgets.prices import look_up_cost_usd
+from steadyhelm.budgets.prices import look_up_cost_usd, look_up_price
 from steadyhelm.checkpoint import CheckpointKeeper
 from steadyhelm.corrections.model import load_weights
 from steadyhelm.detector import Detector
@@ -244,14 +244,6 @@ def make_keeper(settings: Settings, health: Health | None = None) -> CheckpointK
 
     folder = Path(settings.checkpoints_folder).expanduser()
     return DiskKeeper(folder, per_run=settings.checkpoints_per_run, on_loss=on_loss)
-
-
-def look_up_price(metadata: Mapping[str, Any], at: float) -> float | None:
-    """Return what a model call cost, by the model and tokens in its metadata; None without them."""
-    if "model" not in metadata:
-        return None
-    counts = [metadata.get(name) or 0 for name in ("input_tokens", "output_tokens")]
-    return look_up_cost_usd(metadata["model"], *counts, at=at) if any(counts) else None
 
 
 def make_judge_worker(
