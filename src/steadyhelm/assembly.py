@@ -28,6 +28,7 @@ from steadyhelm.components import (
     make_detector_factory,
     make_judge_worker,
     make_keeper,
+    make_redactor,
     make_steering,
     make_store_sink,
     read_data_files,
@@ -46,7 +47,6 @@ from steadyhelm.engine.run_control import RunControl
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.host_objects import is_a
-from steadyhelm.redaction import Redactor
 from steadyhelm.settings import Settings
 from steadyhelm.sink import Sink
 from steadyhelm.sinks.incident_log import IncidentLog
@@ -193,10 +193,7 @@ class DriftMonitor(Monitor):
             agent_id,
             make_detectors=make_detectors or make_detector_factory(settings, health),
             dispatch=_make_dispatch(settings, [*kept, *sinks], health),
-            capture=Capture(
-                Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns),
-                settings.payloads,
-            ),
+            capture=Capture(make_redactor(settings), settings.payloads),
             health=health,
             store=store,
             mode=settings.mode,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from steadyhelm import stores
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.limits import Budget
-from steadyhelm.budgets.prices import look_up_cost_usd
+from steadyhelm.budgets.prices import look_up_cost_usd, look_up_price
 from steadyhelm.checkpoint import CheckpointKeeper
 from steadyhelm.corrections.model import load_weights
 from steadyhelm.detector import Detector
@@ -31,6 +31,7 @@ from steadyhelm.lexicons import LEXICON_PACKAGES, read_lexicon_file
 from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import AlertPolicy
 from steadyhelm.policy.guidance import Wordings
+from steadyhelm.redaction import Redactor
 from steadyhelm.settings import Settings
 from steadyhelm.sink import Sink
 from steadyhelm.sinks.store import StoreSink
@@ -76,6 +77,11 @@ def make_embedder(settings: Settings) -> Embedder:
     return Idf()
 
 
+def make_redactor(settings: Settings) -> Redactor:
+    """Return what removes secrets, with the words and patterns of the settings."""
+    return Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
+
+
 @functools.cache
 def read_data_files() -> None:
     """Read the package's own data into memory: while an agent works, no file is opened."""
@@ -117,7 +123,11 @@ def _prepare_detector(name: str, settings: Settings, health: Health | None) -> C
     given, options = options, complete_options(kind, options)
     if "embedder" in inspect.signature(kind).parameters:
         options["embedder"] = _try_make_embedder(settings, health)
-    make = functools.partial(kind, **options)
+    return _try_options(name, functools.partial(kind, **options), given)
+
+
+def _try_options(name: str, make: Callable[[], Detector], given: Mapping[str, Any]) -> Callable[[], Detector]:
+    """Return how the detector is made, once one was; raises SettingsError where its options do not fit."""
     try:
         make()
     except TypeError as exc:
@@ -234,14 +244,6 @@ def make_keeper(settings: Settings, health: Health | None = None) -> CheckpointK
 
     folder = Path(settings.checkpoints_folder).expanduser()
     return DiskKeeper(folder, per_run=settings.checkpoints_per_run, on_loss=on_loss)
-
-
-def look_up_price(metadata: Mapping[str, Any], at: float) -> float | None:
-    """Return what a model call cost, by the model and tokens in its metadata; None without them."""
-    if "model" not in metadata:
-        return None
-    counts = [metadata.get(name) or 0 for name in ("input_tokens", "output_tokens")]
-    return look_up_cost_usd(metadata["model"], *counts, at=at) if any(counts) else None
 
 
 def make_judge_worker(

@@ -140,16 +140,59 @@ def load(
 ) -> LoadedSettings:
     """Return the settings and their origins. Arguments are by setting name; None means not set."""
     environment = os.environ if environment is None else environment
-    values: dict[str, Any] = {}
-    origins = {setting.name: "default" for setting in SETTINGS}
-    tables: dict[str, dict[str, dict[str, Any]]] = {_DETECTORS: {}, _TOOLS: {}}
+    read = _ReadSettings()
     found = find_settings_file(path, environment)
     if found is not None:
-        _read_file(found, values, tables, origins)
-    _read_environment(environment, values, origins)
-    _read_arguments(arguments or {}, values, tables, origins)
-    fields = {_BY_NAME[name].attribute: value for name, value in values.items()}
-    return LoadedSettings(Settings(**fields, detectors=tables[_DETECTORS], tools=tables[_TOOLS]), origins)
+        read.read_file(found)
+    read.read_environment(environment)
+    read.read_arguments(arguments or {})
+    fields = {_BY_NAME[name].attribute: value for name, value in read.values.items()}
+    settings = Settings(**fields, detectors=read.tables[_DETECTORS], tools=read.tables[_TOOLS])
+    return LoadedSettings(settings, read.origins)
+
+
+class _ReadSettings:
+    """Values by name, tables of detectors and tools, and origins; what is read later wins."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.tables: dict[str, dict[str, dict[str, Any]]] = {_DETECTORS: {}, _TOOLS: {}}
+        self.origins = {setting.name: "default" for setting in SETTINGS}
+
+    def read_file(self, path: Path) -> None:
+        """Read a settings file; raises SettingsError with what is wrong in it."""
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+            raise SettingsError(f"The settings file {path} cannot be read: {exc}.") from exc
+        for group in self.tables:
+            self._add_tables(group, read_tables(group, content.pop(group, {}), str(path)), f"file {path}")
+        for name, value in _flatten(content):
+            self._add_value(_find_setting(name, str(path)), value, f"file {path}")
+
+    def read_environment(self, environment: Mapping[str, str]) -> None:
+        """Read the variables of all settings."""
+        for setting in SETTINGS:
+            variable = next((name for name in setting.variables if name in environment), None)
+            if variable is not None:
+                self._add_value(setting, environment[variable], f"environment {variable}")
+
+    def read_arguments(self, arguments: Mapping[str, Any]) -> None:
+        """Read arguments by setting name; None means not set. Options are added to those of the file."""
+        for name, value in arguments.items():
+            if value is not None and name not in self.tables:
+                self._add_value(_find_setting(name, "argument"), value, "argument")
+        for group in self.tables:
+            self._add_tables(group, read_tables(group, arguments.get(group) or {}), "argument")
+
+    def _add_value(self, setting: Setting, value: Any, origin: str) -> None:
+        self.values[setting.name] = _check_value(setting, value)
+        self.origins[setting.name] = origin
+
+    def _add_tables(self, group: str, tables: Mapping[str, Mapping[str, Any]], origin: str) -> None:
+        for name, options in tables.items():
+            self.tables[group].setdefault(name, {}).update(options)
+            self.origins.update({f"{group}.{name}.{option}": origin for option in options})
 
 
 def find_settings_file(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Path | None:
@@ -173,53 +216,6 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:
         return False
-
-
-def _read_file(
-    path: Path,
-    values: dict[str, Any],
-    tables: dict[str, dict[str, dict[str, Any]]],
-    origins: dict[str, str],
-) -> None:
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
-        raise SettingsError(f"The settings file {path} cannot be read: {exc}.") from exc
-    for group, table in tables.items():
-        for name, options in read_tables(group, content.pop(group, {}), str(path)).items():
-            table[name] = options
-            origins.update({f"{group}.{name}.{option}": f"file {path}" for option in options})
-    for name, value in _flatten(content):
-        setting = _find_setting(name, str(path))
-        values[setting.name] = _check_value(setting, value)
-        origins[setting.name] = f"file {path}"
-
-
-def _read_environment(
-    environment: Mapping[str, str], values: dict[str, Any], origins: dict[str, str]
-) -> None:
-    for setting in SETTINGS:
-        variable = next((name for name in setting.variables if name in environment), None)
-        if variable is not None:
-            values[setting.name] = _check_value(setting, environment[variable])
-            origins[setting.name] = f"environment {variable}"
-
-
-def _read_arguments(
-    arguments: Mapping[str, Any],
-    values: dict[str, Any],
-    tables: dict[str, dict[str, dict[str, Any]]],
-    origins: dict[str, str],
-) -> None:
-    for name, value in arguments.items():
-        if value is not None and name not in tables:
-            setting = _find_setting(name, "argument")
-            values[setting.name] = _check_value(setting, value)
-            origins[setting.name] = "argument"
-    for group, table in tables.items():
-        for name, options in read_tables(group, arguments.get(group) or {}).items():
-            table.setdefault(name, {}).update(options)
-            origins.update({f"{group}.{name}.{option}": "argument" for option in options})
 
 
 def read_tables(group: str, content: Any, where: str = "the arguments") -> dict[str, dict[str, Any]]:

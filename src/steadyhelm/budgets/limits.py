@@ -1,4 +1,4 @@
-"""The limits that a user gives a run, and an agent for each day."""
+"""The limits that a user sets for a run, and an agent for each day."""
 
 from typing import Any, Final
 

@@ -37,11 +37,8 @@ def to_units(value: Any, per_one: int) -> int | None:
     # Written so that NaN, which is neither above nor below anything, is rejected.
     if not 0 <= value < math.inf:
         return None
-    return (
-        round(min(float(value) * per_one, MAX_UNITS))
-        if isinstance(value, float)
-        else min(value * per_one, MAX_UNITS)
-    )
+    units = min(value * per_one, MAX_UNITS)
+    return round(units) if isinstance(units, float) else units
 
 
 def to_progress(value: Any) -> float | None:

@@ -1,5 +1,6 @@
 """The cost of a model call, by the public price list of the genai-prices package."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -79,3 +80,11 @@ def _list_candidate_names(model: Any, provider: Any) -> list[tuple[str | None, s
         if found and before and after:
             pairs.append((before, after))
     return pairs
+
+
+def look_up_price(metadata: Mapping[str, Any], at: float) -> float | None:
+    """Return what a model call cost, by the model and tokens in its metadata; None without them."""
+    if "model" not in metadata:
+        return None
+    counts = [metadata.get(name) or 0 for name in ("input_tokens", "output_tokens")]
+    return look_up_cost_usd(metadata["model"], *counts, at=at) if any(counts) else None

@@ -214,13 +214,9 @@ def _find_fault(name: str, entry: dict[str, Any]) -> str:
         is_valid = isinstance(value, str) and len(value) <= MAX_NAME_CHARS
         return "" if is_valid else f"{name} must be text of at most {MAX_NAME_CHARS} characters."
     if name in _COUNT_MINIMUMS:
-        is_valid = isinstance(value, int) and not isinstance(value, bool)
-        is_valid = is_valid and _COUNT_MINIMUMS[name] <= value <= MAX_LIMIT
-        return (
-            ""
-            if is_valid
-            else f"{name} must be a whole number of {_COUNT_MINIMUMS[name]} or more, got {_show(value)}."
-        )
+        least = _COUNT_MINIMUMS[name]
+        is_valid = isinstance(value, int) and not isinstance(value, bool) and least <= value <= MAX_LIMIT
+        return "" if is_valid else f"{name} must be a whole number of {least} or more, got {_show(value)}."
     is_valid = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
     return "" if is_valid else f"{name} must be a number of 0 or more, got {_show(value)}."
 

@@ -153,6 +153,11 @@ def _prepare_folder(given: str | os.PathLike[str]) -> Path:
         raise SettingsError(
             f"checkpoints.folder must be a folder we can write to, got {given!r}: {exc}."
         ) from exc
+    _require_private(folder, mode)
+    return folder
+
+
+def _require_private(folder: Path, mode: int) -> None:
     if not stat.S_ISDIR(mode):
         raise SettingsError(f"checkpoints.folder must be a folder, got the file {str(folder)!r}.")
     if os.name == "posix" and mode & stat.S_IWOTH:
@@ -160,7 +165,6 @@ def _prepare_folder(given: str | os.PathLike[str]) -> Path:
             f"checkpoints.folder must not be writable by everyone, got {str(folder)!r}. "
             f"Name a new folder inside it, or remove the permission with: chmod o-w"
         )
-    return folder
 
 
 def _create_private(folder: Path) -> None:

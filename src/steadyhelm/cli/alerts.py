@@ -16,6 +16,7 @@ from steadyhelm.cli.output import (
     format_age,
     format_time,
     parse_duration,
+    print_fields,
     print_json,
     print_table,
     refuse_early_options,
@@ -151,13 +152,12 @@ def mute_alerts(
     if not 0 < seconds <= _LONGEST_MUTE_S:
         raise typer.BadParameter(f"--for must be more than 0 and at most 30d, got {lasts!r}.")
     now = time.time()
+    until = now + seconds
     with closing(context.obj.open_store(read_only=False)) as store:
-        incident = store.find_incident(incident_id)
-        store.mute(
-            Mute(agent_id=incident.agent_id, detector=incident.detector, until=now + seconds, set_at=now)
-        )
-    what, until = f"{safe(incident.detector)} of {safe(incident.agent_id)}", format_time(now + seconds)
-    say(f"No alerts of {what} until {until}. Undo: steadyhelm alerts unmute {incident_id}")
+        muted = store.find_incident(incident_id)
+        store.mute(Mute(agent_id=muted.agent_id, detector=muted.detector, until=until, set_at=now))
+    what = f"{safe(muted.detector)} of {safe(muted.agent_id)}"
+    say(f"No alerts of {what} until {format_time(until)}. Undo: steadyhelm alerts unmute {incident_id}")
 
 
 @app.command("unmute")
@@ -206,8 +206,7 @@ def _format_row(incident: "Incident", muted: dict[tuple[str, str], "Mute"], now:
 
 
 def _print_incident(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> None:
-    screen = console()
-    screen.print(_format_headline(incident))
+    console().print(_format_headline(incident))
     until = _find_mute_end(incident, muted)
     acknowledged_at = incident.acknowledged_at
     lines = [
@@ -224,9 +223,7 @@ def _print_incident(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) 
         ("acked", format_time(acknowledged_at) if acknowledged_at is not None else ""),
         ("muted", f"until {format_time(until)}" if until is not None else ""),
     ]
-    for label, value in lines:
-        if value:
-            print_wrapped(screen, f"{label:<9} {safe(value)}", indent=10)
+    print_fields(lines)
 
 
 def _format_headline(incident: "Incident") -> "Text":

@@ -20,6 +20,7 @@ from steadyhelm.cli.output import (
     confirm_replacing,
     print_json,
     print_table,
+    read_small_file,
     refuse_early_options,
     write_private_file,
 )
@@ -299,12 +300,9 @@ def write_baseline(path: Path, baseline: BaselineStats) -> None:
 
 def read_baseline(path: Path) -> BaselineStats:
     """Return the baseline in a file; raises FormatError with what is wrong with it."""
+    content = read_small_file(path, _LARGEST_FILE_BYTES, what="a baseline")
     try:
-        if path.stat().st_size > _LARGEST_FILE_BYTES:
-            raise FormatError(f"{path} is larger than any baseline ({_LARGEST_FILE_BYTES >> 20} MB).")
-        data = msgspec.json.decode(path.read_bytes())
-    except OSError as exc:
-        raise FormatError(f"{path} cannot be read: {exc}.") from exc
+        data = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise FormatError(f"{path} is not JSON: {exc}.") from exc
     if not isinstance(data, dict) or data.get(_FORMAT_KEY) != _FORMAT_VERSION:

@@ -16,14 +16,16 @@ from steadyhelm.cli.output import (
     confirm,
     confirm_replacing,
     fail,
+    print_fields,
     print_json,
     print_table,
+    read_small_file,
     refuse_early_options,
     write_private_file,
 )
 from steadyhelm.errors import FormatError, NotFoundError
 from steadyhelm.reports.formats import format_count, format_duration, pluralize
-from steadyhelm.reports.terminal import console, safe, say
+from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.budgets.daily import DailyLimits
@@ -173,17 +175,14 @@ def _compute_means(profile: "TaskProfile") -> tuple[str, ...]:
 
 def _print_advice(profile: "TaskProfile", advice: "BudgetRecommendation") -> None:
     lines = [
-        ("agent", safe(profile.agent_id)),
-        ("task", safe(profile.task_type)),
+        ("agent", profile.agent_id),
+        ("task", profile.task_type),
         ("steps", f"{advice.steps:,}"),
         ("tokens", f"{advice.tokens:,}"),
         ("cost", f"${advice.cost_usd:,.4f}" if advice.cost_usd is not None else ""),
         ("time", format_duration(advice.wall_s) if advice.wall_s is not None else ""),
     ]
-    screen = console()
-    for label, value in lines:
-        if value:
-            screen.print(f"{label:<9} {value}")
+    print_fields(lines)
     few = ": too few to rely on" if not advice.is_reliable else ""
     say(f"The mean of {pluralize(advice.tasks, 'completed task')}, plus a fifth{few}.")
 
@@ -208,14 +207,7 @@ def read_task_profiles(path: Path) -> "tuple[TaskProfile, ...]":
     """Return the task profiles in a file; raises FormatError with what is wrong with it."""
     from steadyhelm.budgets.profiles import import_profiles
 
-    try:
-        if path.stat().st_size > _LARGEST_FILE_BYTES:
-            raise FormatError(
-                f"{path} is too large for task profiles: more than {_LARGEST_FILE_BYTES >> 20} MB."
-            )
-        document = path.read_bytes()
-    except OSError as exc:
-        raise FormatError(f"{path} cannot be read: {exc}.") from exc
+    document = read_small_file(path, _LARGEST_FILE_BYTES, what="task profiles")
     try:
         profiles = import_profiles(document)
     except FormatError as exc:
@@ -268,9 +260,9 @@ def grant_more(
 ) -> None:
     """Add to an agent's budget of today. All its runs may use it."""
     from steadyhelm.budgets.daily import format_time
+    from steadyhelm.components import make_redactor
     from steadyhelm.engine.capture import Capture
     from steadyhelm.events import new_id
-    from steadyhelm.redaction import Redactor
     from steadyhelm.sink import DailyGrant
 
     amounts = [
@@ -282,9 +274,7 @@ def grant_more(
         fail("say how much: --steps, --tokens or --cost-usd.", EXIT_USAGE)
     now, settings = time.time(), context.obj.load().settings
     day = read_limits(settings).find_day(now)
-    why = Capture(Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)).text(
-        reason
-    )
+    why = Capture(make_redactor(settings)).text(reason)
     with closing(context.obj.open_store(read_only=False)) as store:
         name = find_agent(store, agent)
         added = " and ".join(amounts)

@@ -20,6 +20,7 @@ from steadyhelm.cli.output import (
 )
 from steadyhelm.declarations import ToolDeclaration, parse_declarations
 from steadyhelm.errors import SettingsError
+from steadyhelm.redaction import Redactor
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
@@ -158,6 +159,14 @@ def _split_name(name: str) -> list[str]:
     raise SettingsError(f"There is no setting {safe(name)!r}. {hint}")
 
 
+def _check_table_value(group: str, what: str, option: str, value: Any) -> None:
+    """Raise SettingsError for a value that an option of a tool or a detector cannot take."""
+    if group == "tools":
+        parse_declarations({what: {option: value}})
+    else:
+        _check_option(what, option, value)
+
+
 def _parse_value(name: str, text: str) -> Any:
     """Return a value as TOML stores it; text that is not a TOML value is taken as a string."""
     import tomllib
@@ -172,10 +181,7 @@ def _parse_value(name: str, text: str) -> Any:
     setting = next((it for it in SETTINGS if it.name == name), None)
     if setting is None:
         group, what, option = _split_name(name)
-        if group == "tools":
-            parse_declarations({what: {option: value}})
-        else:
-            _check_option(what, option, value)
+        _check_table_value(group, what, option, value)
         return value
     checked = getattr(load({name: value}, environment={}).settings, setting.attribute)
     return list(checked) if isinstance(checked, tuple) else checked
@@ -225,7 +231,6 @@ def list_values(loaded: "LoadedSettings") -> Iterator[ShownSetting]:
 def _list_option_values(loaded: "LoadedSettings") -> Iterator[ShownSetting]:
     from steadyhelm.components import complete_options
     from steadyhelm.engine import registry
-    from steadyhelm.fingerprints import encode_canonical
     from steadyhelm.redaction import Redactor
 
     redactor = Redactor()
@@ -235,13 +240,16 @@ def _list_option_values(loaded: "LoadedSettings") -> Iterator[ShownSetting]:
         for option in list_options(detector):
             name = f"detectors.{detector}.{option.name}"
             value = given.get(option.name, option.default)
-            # Another package's detector may take a key: what is named like a secret is hidden like one.
-            pair = {option.name: value}
-            cleaned, _ = (
-                redactor.redact(pair, encode_canonical(pair)) if isinstance(value, str) else (pair, b"")
-            )
-            shown = value if cleaned == pair else HIDDEN
+            shown = HIDDEN if _is_secret(redactor, option.name, value) else value
             yield ShownSetting(name=name, value=shown, origin=loaded.origins.get(name, "default"))
+
+
+def _is_secret(redactor: "Redactor", name: str, value: Any) -> bool:
+    """Return whether a value is hidden: another package's detector may take a key."""
+    from steadyhelm.fingerprints import encode_canonical
+
+    pair = {name: value}
+    return isinstance(value, str) and redactor.redact(pair, encode_canonical(pair))[0] != pair
 
 
 def find_unknown_variables() -> list[str]:

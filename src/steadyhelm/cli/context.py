@@ -89,16 +89,15 @@ def find_agent(store: "RunStore", name: str) -> str:
     alike = [agent for agent in known if name and agent.startswith(name)]
     if len(alike) == 1:
         return alike[0]
+    raise NotFoundError(_explain_unknown(safe(name), alike, known))
+
+
+def _explain_unknown(name: str, alike: list[str], known: list[str]) -> str:
     if alike:
-        raise NotFoundError(
-            f"Several agents begin with {safe(name)!r}: {_join_names(alike)}. Give more of the name."
-        )
+        return f"Several agents begin with {name!r}: {_join_names(alike)}. Give more of the name."
     if not known:
-        raise NotFoundError(
-            f"There is no agent {safe(name)!r}: nothing is recorded yet. "
-            "`steadyhelm init` shows how to begin."
-        )
-    raise NotFoundError(f"There is no agent {safe(name)!r}. Known agents: {_join_names(known)}.")
+        return f"There is no agent {name!r}: nothing is recorded yet. `steadyhelm init` shows how to begin."
+    return f"There is no agent {name!r}. Known agents: {_join_names(known)}."
 
 
 def choose_agent(store: "RunStore", name: str | None) -> str | None:

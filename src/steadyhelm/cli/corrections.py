@@ -88,13 +88,10 @@ def _read_runs(source: "FileRuns | StoredRuns") -> list["CheckedRun"]:
 
 def _make_formatter(shared: GlobalOptions) -> "EvidenceFormatter":
     """Return what puts text on one line, with secrets removed."""
-    from steadyhelm.redaction import Redactor
+    from steadyhelm.components import make_redactor
     from steadyhelm.reports.evidence import EvidenceFormatter
 
-    settings = shared.load().settings
-    return EvidenceFormatter(
-        Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
-    )
+    return EvidenceFormatter(make_redactor(shared.load().settings))
 
 
 def _run_to_data(run: "CheckedRun", evidence: "EvidenceFormatter") -> dict[str, Any]:

@@ -222,14 +222,15 @@ def _delete_unstored(context: typer.Context, run_id: str | None, agent: str | No
     if not count_waiting():
         return False
     place = _get_hook_place(context)
-    agents = [it for it in find_agents(*place, run_id) if agent in (None, it)]
-    if not agents:
+    owners = [it for it in find_agents(*place, run_id) if agent in (None, it)]
+    if not owners:
         return False
-    if len(agents) > 1:
-        fail(f"several agents have steps of that run: {safe(', '.join(agents))}. Choose one with --agent.")
-    name = f"agent {safe(agents[0])}" if run_id is None else f"run {safe(run_id)} of {safe(agents[0])}"
+    if len(owners) > 1:
+        fail(f"several agents have steps of that run: {safe(', '.join(owners))}. Choose one with --agent.")
+    owner = owners[0]
+    name = f"agent {safe(owner)}" if run_id is None else f"run {safe(run_id)} of {safe(owner)}"
     confirm(f"Delete {name}, of which no step is stored yet, permanently?", yes=yes)
-    deleted = delete_steps(*place, agents[0], run_id)
+    deleted = delete_steps(*place, owner, run_id)
     say(f"Deleted {name}: {pluralize(deleted, 'step')} from hooks not stored yet.")
     return True
 

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -17,6 +17,7 @@ import typer
 from steadyhelm.cli.context import GlobalOptions
 from steadyhelm.cli.output import print_table
 from steadyhelm.environment import HOME, get_variables
+from steadyhelm.events import TraceEvent
 from steadyhelm.reports.formats import format_response_level, pluralize, step_number
 from steadyhelm.reports.terminal import console, print_wrapped, safe, severity_label
 from steadyhelm.stores.locations import DatabaseLocation
@@ -239,13 +240,14 @@ def _print_report(out: "Console", monitor: "DriftMonitor", run_id: str) -> None:
     for incident in reversed(incidents):
         _print_incident(out, incident)
         since = incident.interventions[0].seq if incident.interventions else incident.opened_seq
-        late = [event for event in events if since < event.seq <= incident.last_seq]
-        tokens = sum(event.token_count for event in late)
-        steps = pluralize(len(late), "step")
-        spent = f"{steps} and {tokens:,} tokens"
+        spent = _sum_up([event for event in events if since < event.seq <= incident.last_seq])
         print_wrapped(out, f"The agent spent {spent} in the loop after the first intervention.", indent=0)
-    total = sum(event.token_count for event in events)
-    out.print(f"The run took {pluralize(len(events), 'step')} and {total:,} tokens.")
+    out.print(f"The run took {_sum_up(events)}.")
+
+
+def _sum_up(events: "Sequence[TraceEvent]") -> str:
+    tokens = sum(event.token_count for event in events)
+    return f"{pluralize(len(events), 'step')} and {tokens:,} tokens"
 
 
 def _print_incident(out: "Console", incident: "Incident") -> None:

@@ -1,6 +1,7 @@
 """`steadyhelm doctor`: check the installation; each check reports ok, warning or FAIL, and what to do."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -201,6 +202,19 @@ def _check_embedder(settings: "Settings") -> Iterator[Check]:
 def _check_judge(settings: "Settings") -> Iterator[Check]:
     """Check that the package of a judge is installed, where one is set, and say what it has used today."""
     import importlib.util
+
+    if not settings.judge:
+        return
+    package = settings.judge.partition(":")[0]
+    if importlib.util.find_spec(package) is None:
+        advice = f"pip install 'steadyhelm[{package}]'. Until then no question is answered."
+        lacks = f"{settings.judge} needs the package {package}"
+        yield Check(name="judge", status="warning", message=lacks, advice=advice)
+        return
+    yield Check(name="judge", status="ok", message=f"{settings.judge}, today {_describe_daily_use(settings)}")
+
+
+def _describe_daily_use(settings: "Settings") -> str:
     import time
     from contextlib import closing
 
@@ -208,23 +222,10 @@ def _check_judge(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.engine.judge_account import read_daily_use
     from steadyhelm.stores import open_store
 
-    if not settings.judge:
-        return
-    package = settings.judge.partition(":")[0]
-    if importlib.util.find_spec(package) is None:
-        advice = f"pip install 'steadyhelm[{package}]'. Until then no question is answered."
-        yield Check(
-            name="judge",
-            status="warning",
-            message=f"{settings.judge} needs the package {package}",
-            advice=advice,
-        )
-        return
     day = DailyLimits(utc_offset_h=settings.budget_utc_offset_h).find_day(time.time())
     with closing(open_store(settings.database, read_only=True)) as store:
         used = read_daily_use(store, since=day.start, until=day.end)
-    words = f"{settings.judge}, today {pluralize(used.calls, 'question')}, {used.tokens:,} tokens"
-    yield Check(name="judge", status="ok", message=words)
+    return f"{pluralize(used.calls, 'question')}, {used.tokens:,} tokens"
 
 
 def _check_detectors(settings: "Settings") -> Iterator[Check]:
@@ -248,23 +249,21 @@ def _check_detector(name: str, settings: "Settings") -> Check:
     from steadyhelm.components import make_detector_factory
     from steadyhelm.engine.health import Health
 
-    title = f"detector {name}"
+    check = partial(Check, name=f"detector {name}")
     options = settings.detectors.get(name, {})
     alone = structs.replace(settings, detectors=_make_options_for_only(name, options))
     if options.get("enabled") is False:
         advice = f"Remove detectors.{name}.enabled to turn it on."
-        return Check(name=title, status="warning", message="off in the settings", advice=advice)
+        return check(status="warning", message="off in the settings", advice=advice)
     make = make_detector_factory(alone, Health())
     if name not in SELF_TESTS:
         make()
-        return Check(name=title, status="ok", message="can be created; it has no self-test")
+        return check(status="ok", message="can be created; it has no self-test")
     wrong = SELF_TESTS[name](lambda: make()[0])
-    if wrong:
-        advice = (
-            f"Change [detectors.{name}] in the settings: as it is, it misses drift or raises false alarms."
-        )
-        return Check(name=title, status="FAIL", message=wrong, advice=advice)
-    return Check(name=title, status="ok", message="finds its example, and nothing in a healthy run")
+    if not wrong:
+        return check(status="ok", message="finds its example, and nothing in a healthy run")
+    advice = f"Change [detectors.{name}] in the settings: as it is, it misses drift or raises false alarms."
+    return check(status="FAIL", message=wrong, advice=advice)
 
 
 def _make_options_for_only(name: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -144,17 +144,14 @@ def apply_model(
 
     It reads the user's reply to a turn, so it judges afterwards; no detector uses it.
     """
+    from steadyhelm.components import make_redactor
     from steadyhelm.lab.training.forest import read_forest
     from steadyhelm.lab.training.session_turns import judge_turns
-    from steadyhelm.redaction import Redactor
     from steadyhelm.reports.evidence import EvidenceFormatter
 
     forest = read_forest(model)
     sets = read_run_sets(paths)
-    settings = context.obj.load().settings
-    evidence = EvidenceFormatter(
-        Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
-    )
+    evidence = EvidenceFormatter(make_redactor(context.obj.load().settings))
     judged = [(run, judge_turns(run.events, forest)) for one in sets for run in one.runs]
     if as_json:
         runs = [_to_data(run, turns, evidence) for run, turns in judged]

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NoReturn
 import typer
 from msgspec import Struct
 
-from steadyhelm.errors import SteadyhelmError
+from steadyhelm.errors import FormatError, SteadyhelmError
 from steadyhelm.hostile_text import encode_safe_json
-from steadyhelm.reports.terminal import console, safe, say
+from steadyhelm.reports.terminal import console, print_wrapped, safe, say
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -108,6 +108,14 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]], *, empt
     out = console()
     for line in lay_out_table(titles, cells, width=out.width if out.is_terminal else _PIPE_WIDTH):
         out.print(line)
+
+
+def print_fields(fields: Iterable[tuple[str, str]]) -> None:
+    """Print each label with its value, one a line; without those that have none."""
+    screen = console()
+    for label, value in fields:
+        if value:
+            print_wrapped(screen, f"{label:<9} {safe(value)}", indent=10)
 
 
 def lay_out_table(titles: Sequence[str], rows: Sequence[Sequence["Text"]], *, width: int) -> Iterator["Text"]:
@@ -243,6 +251,16 @@ def show_progress(title: str, total: int) -> Iterator[Callable[..., None]]:
     ) as progress:
         task = progress.add_task(title, total=total)
         yield lambda parts=1: progress.advance(task, parts)
+
+
+def read_small_file(path: Path, most_bytes: int, *, what: str) -> bytes:
+    """Return the content of a file that holds `what`; raises FormatError where it is larger than that."""
+    try:
+        if path.stat().st_size > most_bytes:
+            raise FormatError(f"{path} is too large for {what}: more than {most_bytes >> 20} MB.")
+        return path.read_bytes()
+    except OSError as exc:
+        raise FormatError(f"{path} cannot be read: {exc}.") from exc
 
 
 def write_private_file(path: Path, content: bytes, *, what: str) -> None:

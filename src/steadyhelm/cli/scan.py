@@ -163,11 +163,10 @@ def _make_report(
         return JsonReport(stream)
     if kind is ReportFormat.JSON:
         return JsonLinesReport(stream)
-    from steadyhelm.redaction import Redactor
+    from steadyhelm.components import make_redactor
     from steadyhelm.reports.evidence import EvidenceFormatter
 
-    redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
-    evidence = EvidenceFormatter(redactor, least=lowest_flagged_rank(level))
+    evidence = EvidenceFormatter(make_redactor(settings), least=lowest_flagged_rank(level))
     # A format is loaded only when it is asked for: templates cost more than a text report.
     if kind is ReportFormat.HTML:
         from steadyhelm.reports.html import HtmlReport

@@ -1,5 +1,6 @@
 """`steadyhelm show`: one run from its first step to its last, with its findings and interventions."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -8,7 +9,7 @@ import typer
 from steadyhelm.cli import timeline
 from steadyhelm.cli.baseline import list_not_checked
 from steadyhelm.cli.context import RUN_HELP, OwnerOfRun, find_run
-from steadyhelm.cli.output import AsJson, format_time, print_json, print_table
+from steadyhelm.cli.output import AsJson, format_time, print_fields, print_json, print_table
 from steadyhelm.reports.formats import format_duration, format_steps, pluralize
 from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
 
@@ -120,17 +121,19 @@ def _to_data(report: _RunDetails, *, payloads: bool) -> dict[str, Any]:
     }
 
 
+def _list_totals(run: "StoredRun") -> Iterator[str]:
+    yield pluralize(run.events, "step")
+    yield pluralize(run.tool_calls, "tool call")
+    yield pluralize(run.llm_calls, "model call")
+    yield pluralize(run.tokens, "token")
+    yield pluralize(run.errors, "error")
+    if run.cost_usd:
+        yield f"${run.cost_usd:,.4f}"
+
+
 def _print_header(report: _RunDetails) -> None:
     run = report.run
     took = f", took {format_duration(run.last_at - run.started_at)}" if run.state == "ended" else ""
-    totals = [
-        pluralize(run.events, "step"),
-        pluralize(run.tool_calls, "tool call"),
-        pluralize(run.llm_calls, "model call"),
-    ]
-    totals += [pluralize(run.tokens, "token"), pluralize(run.errors, "error")]
-    if run.cost_usd:
-        totals.append(f"${run.cost_usd:,.4f}")
     lines = [
         ("run", run.run_id),
         ("agent", f"{run.agent_id} {run.version}".rstrip()),
@@ -138,14 +141,11 @@ def _print_header(report: _RunDetails) -> None:
         ("task", run.task_type),
         ("state", f"{run.state}: {run.outcome}" if run.outcome else run.state),
         ("started", f"{format_time(run.started_at)}{took}"),
-        ("totals", ", ".join(totals)),
+        ("totals", ", ".join(_list_totals(run))),
         ("parent", run.parent_run_id or ""),
         ("children", ", ".join(report.children)),
     ]
-    screen = console()
-    for label, value in lines:
-        if value:
-            print_wrapped(screen, f"{label:<9} {safe(value)}", indent=10)
+    print_fields(lines)
 
 
 def _print_timeline(report: _RunDetails, *, payloads: bool) -> None:
@@ -160,6 +160,14 @@ def _print_timeline(report: _RunDetails, *, payloads: bool) -> None:
         say(f"Not all steps are shown. All of them: steadyhelm show {safe(report.run.run_id)} --all")
 
 
+def _list_incident_lines(incident: "Incident", evidence: list[int]) -> Iterator[str]:
+    yield safe(incident.message)
+    yield f"advice: {safe(incident.suggested_action)}"
+    found = pluralize(incident.findings, "finding")
+    yield f"evidence: {found}, steps {format_steps(evidence)}; peak {incident.peak:.2f}"
+    yield from map(timeline.describe_intervention, incident.interventions)
+
+
 def _print_incidents(report: _RunDetails) -> None:
     from rich.text import Text
 
@@ -170,15 +178,7 @@ def _print_incidents(report: _RunDetails) -> None:
             f" incident {incident.incident_id}, {safe(incident.detector)}, {_describe_state(incident)}"
         )
         screen.print(head)
-        proof = format_steps(report.selection.seqs(incident.event_ids))
-        found = pluralize(incident.findings, "finding")
-        lines = [
-            safe(incident.message),
-            f"advice: {safe(incident.suggested_action)}",
-            f"evidence: {found}, steps {proof}; peak {incident.peak:.2f}",
-            *map(timeline.describe_intervention, incident.interventions),
-        ]
-        for line in lines:
+        for line in _list_incident_lines(incident, report.selection.seqs(incident.event_ids)):
             print_wrapped(screen, f"   {line}")
     if report.incidents:
         say(f"\nDetails of an incident: steadyhelm alerts show {report.incidents[-1].incident_id}")

@@ -161,6 +161,12 @@ def _survey_run(
     return _StepOverview(total, interventions_at, findings_at, places)
 
 
+def _pick_edges(total: int, most: int) -> set[int]:
+    """Return a quarter of the places from the beginning, and as many from the end."""
+    edge = max(1, most // 4)
+    return {*range(min(edge, most)), *range(total - min(edge, max(0, most - edge)), total)}
+
+
 def pick_places(total: int, marked: Sequence[int], most: int | None) -> set[int] | range:
     """Return the places to show: head and tail, and between them the marked ones with their neighbours.
 
@@ -171,8 +177,7 @@ def pick_places(total: int, marked: Sequence[int], most: int | None) -> set[int]
     """
     if most is None or total <= most:
         return range(total)
-    edge = max(1, most // 4)
-    shown = {*range(min(edge, most)), *range(total - min(edge, max(0, most - edge)), total)}
+    shown = _pick_edges(total, most)
     for place in marked:
         around = {near for near in (place - 1, place, place + 1) if 0 <= near < total}
         if len(shown | around) > most:

@@ -184,12 +184,18 @@ def find_reworded_loop(steps: Sequence[RecordedStep], threshold: float) -> LoopD
     )
 
 
+def _measure_repetition(steps: Sequence[RecordedStep], period: int) -> int:
+    """Return how many of the last steps are the same ones again after each period."""
+    length = min(period, len(steps))
+    while length < len(steps) and steps[-length - 1].identity == steps[-length - 1 + period].identity:
+        length += 1
+    return length
+
+
 def find_oscillation(steps: Sequence[RecordedStep], threshold: int) -> LoopDetection | None:
     """Return a loop of the same two to four steps in turn, the first of them `threshold` times."""
     for period in range(2, MAX_CYCLE_STEPS + 1):
-        length = min(period, len(steps))
-        while length < len(steps) and steps[-length - 1].identity == steps[-length - 1 + period].identity:
-            length += 1
+        length = _measure_repetition(steps, period)
         visits = (length - 1) // period + 1
         if visits < threshold or len({step.identity for step in steps[-period:]}) == 1:
             continue

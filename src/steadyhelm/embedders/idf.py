@@ -134,18 +134,22 @@ class Idf(Embedder):
         return min(1.0, sum(shared, 0.0))
 
 
+def _weigh_by_rarity(counts: Counter[int], runs: int, seen: bytes) -> Vector:
+    # Counts are scaled to twenty runs: otherwise the weight of unseen words would grow with every run,
+    # and similarities learnt early could not be compared with later ones.
+    scale = _SCALED_RUNS / runs
+    return {
+        word: (1.0 + math.log(n))
+        * math.log((_SCALED_RUNS + 1) / (min(seen[word % BUCKETS], runs) * scale + 0.5))
+        for word, n in counts.items()
+    }
+
+
 def _weigh_words(counts: Counter[int], baseline: BaselineStats) -> tuple[Vector, float]:
     """Return the weights of words and their length as a vector; without weights when none counts."""
     runs, seen = baseline.word_runs, baseline.word_counts
     if runs >= MIN_RUNS and seen:
-        # Counts are scaled to twenty runs: otherwise the weight of unseen words would grow with every run,
-        # and similarities learnt early could not be compared with later ones.
-        scale = _SCALED_RUNS / runs
-        weights = {
-            word: (1.0 + math.log(n))
-            * math.log((_SCALED_RUNS + 1) / (min(seen[word % BUCKETS], runs) * scale + 0.5))
-            for word, n in counts.items()
-        }
+        weights = _weigh_by_rarity(counts, runs, seen)
     else:
         # Until rarity is learnt, words without a subject in any English text are left out.
         stop_words = _load_stop_words()

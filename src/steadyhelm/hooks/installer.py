@@ -92,9 +92,8 @@ def plan_uninstall(path: Path) -> SettingsChange:
         return SettingsChange(path=path, before=before, after=before)
     if record is not None and not record.existed and rest in ({}, {"version": 1}):
         return SettingsChange(path=path, before=before, after=None)
-    return SettingsChange(
-        path=path, before=before, after=settings_entries.write_settings(text, rest).encode()
-    )
+    after = settings_entries.write_settings(text, rest).encode()
+    return SettingsChange(path=path, before=before, after=after)
 
 
 def diff_lines(change: SettingsChange) -> Iterator[str]:

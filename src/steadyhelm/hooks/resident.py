@@ -103,6 +103,15 @@ class Resident:
         self._turn = ForkSafeLock()
         self._clients = threading.BoundedSemaphore(_MAX_CLIENTS)
 
+    def _accept_until_idle(self, listener: socket.socket) -> None:
+        idle = Deadline(IDLE_TIMEOUT_S)
+        while not idle.has_passed():
+            try:
+                self._accept(listener)
+                idle = Deadline(IDLE_TIMEOUT_S)
+            except TimeoutError:
+                self._record_rest()
+
     def serve(self) -> None:
         """Handle hooks until none has come for a while; then remove what is too old."""
         with contextlib.suppress(FileNotFoundError):
@@ -111,13 +120,7 @@ class Resident:
             listener.bind(self._path)
             listener.listen(_MAX_CLIENTS)
             listener.settimeout(_UPKEEP_S)
-            idle = Deadline(IDLE_TIMEOUT_S)
-            while not idle.has_passed():
-                try:
-                    self._accept(listener)
-                    idle = Deadline(IDLE_TIMEOUT_S)
-                except TimeoutError:
-                    self._record_rest()
+            self._accept_until_idle(listener)
         with self._turn:
             self._remove_socket()
             set_alarm(_PRUNE_TIMEOUT_S)
@@ -152,13 +155,7 @@ class Resident:
         try:
             set_alarm(WORK_TIMEOUT_S)
             with _in_folder(folder), _with_environment(get_variables(), variables):
-                response = handle_request(request)
-                if response is not None:
-                    connection.settimeout(_READ_TIMEOUT_S)
-                    connection.sendall(client.RESPONSE_MARK + response)
-                connection.close()
-                record_rest()
-                send_alerts(stays=True)
+                _handle(request, connection)
         finally:
             set_alarm(0)
             self._turn.release()
@@ -244,3 +241,14 @@ def _with_environment(before: dict[str, str], now: dict[str, str]) -> Iterator[N
         for name in now:
             os.environ.pop(name, None)
         os.environ.update(before)
+
+
+def _handle(request: HookRequest, connection: socket.socket) -> None:
+    """Handle an event, send the response, and do what can wait until it is sent."""
+    response = handle_request(request)
+    if response is not None:
+        connection.settimeout(_READ_TIMEOUT_S)
+        connection.sendall(client.RESPONSE_MARK + response)
+    connection.close()
+    record_rest()
+    send_alerts(stays=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import structs
 
 from steadyhelm.bounded import BoundedDict
-from steadyhelm.components import make_detector_factory, make_steering, make_store_sink
+from steadyhelm.components import make_detector_factory, make_redactor, make_steering, make_store_sink
 from steadyhelm.declarations import parse_declarations
 from steadyhelm.engine.agent_knowledge import Reference, StoredKnowledge, take_suspended
 from steadyhelm.engine.capture import Capture
@@ -30,7 +30,6 @@ from steadyhelm.hooks.session_step import HookMemory, SessionStep, read_memory
 from steadyhelm.judging.questioner import Questioner
 from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep
 from steadyhelm.recordings.hook_events.transcript_usage import TranscriptPart, read_transcript
-from steadyhelm.redaction import Redactor
 from steadyhelm.sink import Record, SavedState
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class HookParts(NamedTuple):
 def build_hook_parts(settings: "Settings") -> HookParts:
     """Return the parts for these settings; raises SettingsError when they make no sense."""
     health = Health()
-    redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
+    redactor = make_redactor(settings)
     capture = Capture(redactor, settings.payloads)
     positions: BoundedDict[str, int] = BoundedDict(_POSITIONS_KEPT)
     make_detectors = make_detector_factory(settings, health)

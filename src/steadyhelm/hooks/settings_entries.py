@@ -133,6 +133,16 @@ def _require_shallow(content: Any) -> None:
     raise RecursionError
 
 
+def _add_hooks(known: Mapping[str, Any], agent: str, command: str) -> dict[str, Any]:
+    hooks = dict(known)
+    for event, kind in DIALECTS[agent].kinds.items():
+        entries = hooks.get(event, [])
+        if not isinstance(entries, list):
+            raise FormatError(f"The entry hooks.{event} is not a list; the file was left as it is.")
+        hooks[event] = [*entries, _make_entry(agent, command, kind)]
+    return hooks
+
+
 def add_entries(
     content: Mapping[str, Any], agent: str, command: str, *, status_line: str | None = None
 ) -> dict[str, Any]:
@@ -142,12 +152,7 @@ def add_entries(
     ours, None leaves it as it is. Raises FormatError where an event of ours has something other than a list.
     """
     fresh = remove_entries(content)
-    hooks = dict(fresh.get("hooks", {}))
-    for event, kind in DIALECTS[agent].kinds.items():
-        entries = hooks.get(event, [])
-        if not isinstance(entries, list):
-            raise FormatError(f"The entry hooks.{event} is not a list; the file was left as it is.")
-        hooks[event] = [*entries, _make_entry(agent, command, kind)]
+    hooks = _add_hooks(fresh.get("hooks", {}), agent, command)
     if agent == "cursor":
         fresh = {"version": 1, **fresh}
     if status_line is None and STATUS_LINE in content:
@@ -171,6 +176,11 @@ def _make_entry(agent: str, command: str, kind: StepKind) -> dict[str, Any]:
     return {"matcher": "*", **entry} if kind in _TOOL_EVENTS else entry
 
 
+def _is_filled(entries: Any) -> bool:
+    """Return whether this is a list with entries, rather than anything else a user wrote there."""
+    return isinstance(entries, list) and bool(entries)
+
+
 def remove_entries(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings without our entries; a list or object that held only them is removed too."""
     rest = dict(content)
@@ -179,11 +189,8 @@ def remove_entries(content: Mapping[str, Any]) -> dict[str, Any]:
     hooks = rest.get("hooks")
     if not isinstance(hooks, dict):
         return rest
-    kept = {}
-    for event, entries in hooks.items():
-        left = _remove_our_entries(entries)
-        if left or not isinstance(entries, list) or not entries:
-            kept[event] = left
+    left = {event: _remove_our_entries(entries) for event, entries in hooks.items()}
+    kept = {event: it for event, it in left.items() if it or not _is_filled(hooks[event])}
     if kept or not hooks:
         rest["hooks"] = kept
     else:

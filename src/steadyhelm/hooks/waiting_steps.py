@@ -144,13 +144,16 @@ def read_step(name: str) -> WaitingStep | None:
     return waiting if waiting.version == VERSION else None
 
 
+def _read_age_s(name: str) -> float | None:
+    """Return how old a file is by the time in its name; None where there is none."""
+    digits = name.partition("-")[0]
+    return time.time() - int(digits) / 1e6 if digits.isdigit() else None
+
+
 def is_lost(name: str) -> bool:
     """Return whether this file is the note of an event whose processes ended before it was done."""
-    digits = name.partition("-")[0]
-    if not name.endswith(OPEN_SUFFIX) or not digits.isdigit():
-        return False
-    age_s = time.time() - int(digits) / 1e6
-    if age_s < _NOTE_WRITTEN_S:
+    age_s = _read_age_s(name) if name.endswith(OPEN_SUFFIX) else None
+    if age_s is None or age_s < _NOTE_WRITTEN_S:
         return False
     try:
         file = os.open(f"{get_steps_folder()}/{name}", os.O_RDONLY)

@@ -77,15 +77,7 @@ def read_fields(fields: object) -> JudgeVerdict:
 
 def read_answer(given: object, question: Question) -> JudgeVerdict:
     """Return what a judge returned as a verdict that counts; raises NoVerdictError for anything else."""
-    if type(given) is JudgeVerdict:
-        verdict = given
-    else:
-        verdict = parse_answer(given) if isinstance(given, str) else read_fields(given)
-    try:
-        # A verdict that was built in Python may hold anything.
-        checked = msgspec.convert(structs.asdict(verdict), JudgeVerdict)
-    except (msgspec.MsgspecError, TypeError, ValueError):
-        raise NoVerdictError("the answer does not follow the schema") from None
+    checked = _read_verdict(given)
     used = {"input_tokens": max(0, checked.input_tokens), "output_tokens": max(0, checked.output_tokens)}
     if reason := _explain_unusable(checked, question):
         raise NoVerdictError(reason, **used)
@@ -121,3 +113,15 @@ def addresses_judge(question: Question) -> bool:
 def _fold(text: str) -> str:
     """Return a text in small letters, wide ones as plain ones, without the escapes of invisible ones."""
     return unicodedata.normalize("NFKC", _ESCAPED.sub("", text)).lower()
+
+
+def _read_verdict(given: object) -> JudgeVerdict:
+    """Return the verdict as its types want it: one that was built in Python may hold anything."""
+    if type(given) is JudgeVerdict:
+        verdict = given
+    else:
+        verdict = parse_answer(given) if isinstance(given, str) else read_fields(given)
+    try:
+        return msgspec.convert(structs.asdict(verdict), JudgeVerdict)
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        raise NoVerdictError("the answer does not follow the schema") from None

@@ -1,7 +1,7 @@
 """Judge whether interventions helped: one by the steps that follow it, many by comparison in groups."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
 from msgspec import Struct
@@ -143,23 +143,21 @@ class EffectReport(Struct, frozen=True, kw_only=True):
 
 
 def measure_effects(
-    stored: Iterable[StoredIntervention], by: Sequence[Facet] = ("agent", "wording")
+    stored: Sequence[StoredIntervention], by: Sequence[Facet] = ("agent", "wording")
 ) -> EffectReport:
     """Return the effects of these interventions, in groups that share these facets.
 
     A response to drift of two kinds at once counts for each: it is judged for each by itself.
     """
     groups: dict[tuple[str, ...], list[Intervention]] = {}
-    false_alarms = 0
+    false_alarms = [it for it in stored if it.review == "false_alarm"]
     for it in stored:
-        if it.review == "false_alarm":
-            false_alarms += 1
-        else:
+        if it.review != "false_alarm":
             groups.setdefault(tuple(_get_facet(it, name) for name in by), []).append(it.intervention)
     rows = [_measure_group(dict(zip(by, key, strict=True)), group) for key, group in groups.items()]
     rows.sort(key=lambda row: (-row.said, -row.unsaid, *row.group.values()))
     together = _measure_group({}, [it for group in groups.values() for it in group])
-    return EffectReport(rows=tuple(rows), together=together, false_alarms=false_alarms)
+    return EffectReport(rows=tuple(rows), together=together, false_alarms=len(false_alarms))
 
 
 def _get_facet(stored: StoredIntervention, name: Facet) -> str:

@@ -79,7 +79,15 @@ class ClaudeCode(TranscriptReader):
             key in line for key in _SESSION_KEYS
         )
 
-    def take(self, value: Any) -> None:
+    def _is_repeated(self, uuid: str | None) -> bool:
+        """Return whether a line was read before: a resumed session may repeat earlier ones."""
+        if uuid in self._uuids:
+            return True
+        if uuid is not None:
+            self._uuids.add(uuid)
+        return False
+
+    def add_line(self, value: Any) -> None:
         """Add a line to the run of its session or sub-agent."""
         line = as_object(value)
         kind = as_text(line.get("type"))
@@ -87,12 +95,8 @@ class ClaudeCode(TranscriptReader):
             if kind not in _BOOKKEEPING_TYPES:
                 self._count_unknown("the line type", line.get("type"))
             return
-        uuid = as_text(line.get("uuid"))
-        # A resumed session may repeat earlier lines.
-        if uuid in self._uuids:
+        if self._is_repeated(as_text(line.get("uuid"))):
             return
-        if uuid is not None:
-            self._uuids.add(uuid)
         run = self._find_run(line)
         t = parse_time(line.get("timestamp"))
         if kind == "assistant":

@@ -96,7 +96,7 @@ class Codex(TranscriptReader):
             kind in _ITEM_TYPES and "payload" not in line and "uuid" not in line
         )
 
-    def take(self, value: Any) -> None:
+    def add_line(self, value: Any) -> None:
         """Add a line to the session."""
         line = as_object(value)
         kind = as_text(line.get("type"))

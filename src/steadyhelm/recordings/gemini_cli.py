@@ -41,7 +41,7 @@ class GeminiCLI(TranscriptReader):
         is_message = line.get("type") in ("user", "gemini") and "content" in line and "message" not in line
         return is_header or "$set" in line or (is_message and "id" in line and "timestamp" in line)
 
-    def take(self, value: Any) -> None:
+    def add_line(self, value: Any) -> None:
         """Add a line to the session."""
         line = as_object(value)
         if "$set" in line:

@@ -48,7 +48,7 @@ class Messages(TranscriptReader):
                 return True
         return False
 
-    def take(self, value: Any) -> None:
+    def add_line(self, value: Any) -> None:
         """Add a message to the one conversation of the file, or a whole conversation as a run of its own."""
         held = as_object(value).get("messages")
         if isinstance(value, list):

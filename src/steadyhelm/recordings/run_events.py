@@ -102,11 +102,14 @@ class _EntryJoiner:
         self._find_awaited = _find_awaited(entries)
         self._has_results = any(entry.kind == "tool_result" for entry in entries)
 
+    def _advance_to(self, t: float | None) -> None:
+        """Set the time, which never goes back; `t` counts from the epoch, or from the start of the run."""
+        if t is not None:
+            self._now = max(self._now, t if t >= EPOCH_FROM else self._run.started_at + t)
+
     def build_events(self) -> list[TraceEvent]:
         for entry in self._entries:
-            if entry.t is not None:
-                at = entry.t if entry.t >= EPOCH_FROM else self._run.started_at + entry.t
-                self._now = max(self._now, at)
+            self._advance_to(entry.t)
             last_result, self._last_result = self._last_result, None
             if entry.kind == "tool_call":
                 self._add_call(entry)

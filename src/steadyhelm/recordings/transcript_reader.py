@@ -49,7 +49,7 @@ class TranscriptReader(ABC):
         """Return whether a line with this value is in this format."""
 
     @abstractmethod
-    def take(self, value: Any) -> None:
+    def add_line(self, value: Any) -> None:
         """Add the content of a line to the runs it is about."""
 
     def feed(self, line: bytes) -> list[TraceEvent]:
@@ -64,7 +64,7 @@ class TranscriptReader(ABC):
             return []
         self._is_large = len(line) > FIELD_LIMIT
         self._touched = {}
-        self.take(value)
+        self.add_line(value)
         for run in self._touched.values():
             for words in notes.list_all():
                 run.notes.add(f"line {self.line}: {words}")

@@ -120,17 +120,13 @@ class _Layout:
         rows = self._spots[-1].row + 1
         columns = max(spot.column + (_GAP_COLUMNS if spot.left_out else 1) for spot in self._spots)
         signs = find_result_signs(self._events)
-        brackets = [
-            bracket
-            for episode, level in zip(self._episodes, self._levels, strict=True)
-            for bracket in self._draw_brackets(episode, level)
-        ]
+        levels = zip(self._episodes, self._levels, strict=True)
         return Drawing(
             width=2 * _LEFT_MARGIN + columns * _COLUMN_WIDTH,
             height=rows * self._row_height,
             title=f"Timeline of run {self._judged.report.run_id}: {len(self._events)} steps",
             cells=[self._draw_cell(spot, signs) for spot in self._spots],
-            brackets=brackets,
+            brackets=[it for episode, level in levels for it in self._draw_brackets(episode, level)],
             tools=self._list_tool_keys(),
             other_tools=max(0, len(self._ranks) - _TOOLS_NAMED),
         )

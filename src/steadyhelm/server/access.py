@@ -137,7 +137,7 @@ class Access:
         return Identity(by="token", scopes=ALL_SCOPES) if is_right else None
 
     def recognise_key(self, given: str) -> Identity | None:
-        """Return whose API key this is; None for nobody's. Reads the store."""
+        """Return whose API key this is; None where it is no key. Reads the store."""
         if not given.startswith(KEY_PREFIX):
             return None
         digest, now = hash_key(given), time.time()

@@ -13,8 +13,8 @@ from steadyhelm.incidents import Incident
 from steadyhelm.policy.alerting import build_threshold, preview_threshold
 from steadyhelm.replay import Judge
 from steadyhelm.server.context import Call
-from steadyhelm.server.queries.evidence import ARROW
 from steadyhelm.server.queries.incidents import list_like
+from steadyhelm.server.queries.rows import ARROW
 from steadyhelm.server.queries.why import describe_declaration, describe_false_alarm
 from steadyhelm.server.records import agents, incidents
 
@@ -54,16 +54,21 @@ def preview_declaration(call: Call) -> incidents.Effect:
     return _preview_kind(call, agent_id, request.tool, request.kind, found[:_SHOWN])
 
 
-def _preview_kind(
-    call: Call, agent_id: str, tool: str, kind: str, like: Sequence[Incident]
-) -> incidents.Effect:
-    """Judge the runs of these incidents again, with the tool declared so."""
+def _make_judge(call: Call, agent_id: str, tool: str, kind: str) -> Judge:
+    """Return a judge of loops for which the tool is declared so."""
     chosen = call.context.settings
     known = parse_declarations(chosen.tools)
     marks = {mark.tool: mark.kind for mark in call.store.list_tool_marks(agent_id)}
     marks.pop(tool, None)
     tools = dict(add_kinds(known, {**marks, **({tool: kind} if kind else {})}))
-    judge = Judge(chosen, tools=tools, kinds={"loop"})
+    return Judge(chosen, tools=tools, kinds={"loop"})
+
+
+def _preview_kind(
+    call: Call, agent_id: str, tool: str, kind: str, like: Sequence[Incident]
+) -> incidents.Effect:
+    """Judge the runs of these incidents again, with the tool declared so."""
+    judge = _make_judge(call, agent_id, tool, kind)
     silenced: set[str] = set()
     unknown: set[str] = set()
     left = _STEPS_REPLAYED_IN_ALL

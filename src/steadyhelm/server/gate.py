@@ -132,7 +132,10 @@ class Gate:
         self._check_target(scope)
         self._check_host(headers)
         self._check_origin(scope, headers)
-        scope["steadyhelm.identity"] = await self._identify(scope, headers)
+        try:
+            scope["steadyhelm.identity"] = await self._identify(scope, headers)
+        except StoreError as exc:
+            raise RefusedError("unavailable", str(exc)) from exc
         return await _read_body(scope, headers, receive)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -147,9 +150,6 @@ class Gate:
             body = await self._admit(scope, receive)
         except RefusedError as exc:
             await send_problem(send, exc)
-            return
-        except StoreError as exc:
-            await send_problem(send, RefusedError("unavailable", str(exc)))
             return
         scope["steadyhelm.body"] = body
         await self._app(scope, receive, _add_headers(send))

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from steadyhelm import __version__
+from steadyhelm.components import make_redactor
 from steadyhelm.engine.health import select_losses
 from steadyhelm.errors import NotFoundError
-from steadyhelm.redaction import Redactor
 from steadyhelm.server.context import Call
 from steadyhelm.server.queries import agents as agent_queries
 from steadyhelm.server.queries import incidents as incident_queries
@@ -20,6 +20,9 @@ from steadyhelm.server.queries import overview as overview_queries
 from steadyhelm.server.queries import runs as run_queries
 from steadyhelm.server.queries import search as search_queries
 from steadyhelm.server.records import agents, common, incidents, overview, runs, settings
+from steadyhelm.store import RunStore
+from steadyhelm.store_rows import StoredRun
+from steadyhelm.stores.database import Connection
 from steadyhelm.stores.exports import build_run_line
 
 MOST_ENTRIES: Final = 100
@@ -165,17 +168,18 @@ def write_run_file(call: Call) -> tuple[str, Iterator[bytes]]:
     metadata = call.store.get_run_metadata(run.agent.name, run.run_id)
     head = msgspec.json.encode(build_run_line(row, metadata, ()))
     assert head.endswith(b'"events":[]}')
+    return f"run-{run.key}.jsonl", _iter_pieces(call.store, row, head.removesuffix(b"]}"))
 
-    def pieces() -> Iterator[bytes]:
-        yield head[: -len(b"]}")]
-        separator = b""
-        for recorded in call.store.iter_run_events(run.agent.name, run.run_id):
-            (entry,) = build_run_line(row, {}, [recorded])["events"]
-            yield separator + msgspec.json.encode(entry)
-            separator = b","
-        yield b"]}\n"
 
-    return f"run-{run.key}.jsonl", pieces()
+def _iter_pieces(store: RunStore, row: StoredRun, head: bytes) -> Iterator[bytes]:
+    """Yield a run's line, step by step, after its head up to the list of steps."""
+    yield head
+    separator = b""
+    for recorded in store.iter_run_events(row.agent_id, row.run_id):
+        (entry,) = build_run_line(row, {}, [recorded])["events"]
+        yield separator + msgspec.json.encode(entry)
+        separator = b","
+    yield b"]}\n"
 
 
 def list_groups(call: Call) -> incidents.GroupList:
@@ -315,30 +319,35 @@ def list_keys(call: Call) -> settings.ApiKeys:
 
 def get_retention(call: Call) -> settings.Retention:
     """Return how long things are kept, and how much there is."""
-    chosen, now = call.context.settings, time.time()
+    chosen = call.context.settings
     info = call.store.describe()
     with call.store.reading() as connection:
         (oldest,) = connection.execute("SELECT min(started_at) FROM runs").fetchone()
-        counts = [
-            connection.execute(_OLDER, (now - days * _DAY_S if days else 0.0, least)).fetchone()[0]
-            for days, least in ((chosen.retention_payload_days, 1), (chosen.retention_run_days, 0))
-        ]
+        payloads_due = _count_due(connection, chosen.retention_payload_days, least_payloads=1)
+        runs_due = _count_due(connection, chosen.retention_run_days, least_payloads=0)
     return settings.Retention(
         payload_days=chosen.retention_payload_days,
         run_days=chosen.retention_run_days,
         tables=[common.Count(name=name, count=count) for name, count in info["rows"].items()],
         bytes=info["bytes"],
         oldest_run_at=oldest,
-        payloads_due=counts[0],
-        runs_due=counts[1],
+        payloads_due=payloads_due,
+        runs_due=runs_due,
     )
+
+
+def _count_due(connection: Connection, days: float, *, least_payloads: int) -> int:
+    """Return how many runs with so many payloads are older than these days; none where 0 keeps them."""
+    before = time.time() - days * _DAY_S if days else 0.0
+    (count,) = connection.execute(_OLDER, (before, least_payloads)).fetchone()
+    return int(count)
 
 
 def redact_text(call: Call) -> settings.Redacted:
     """Redact a text as a payload would be; it is not stored."""
     request: settings.RedactText = call.body
     chosen = call.context.settings
-    redactor = Redactor(key_words=chosen.redaction_keys, patterns=chosen.redaction_patterns)
+    redactor = make_redactor(chosen)
     text = redactor.redact_text(request.text)
     found: dict[str, int] = {}
     for rule in steps.MARKER.findall(text):

@@ -12,6 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from steadyhelm.errors import SettingsError
 from steadyhelm.server.app import Server
+from steadyhelm.server.stream import Streams
 
 SHUTDOWN_S: Final = 2
 _HEADER_BYTES: Final = 16 << 10
@@ -105,16 +106,20 @@ def run(
     key: Path | None = None,
     on_start: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answer requests until the process is told to stop; open streams end within two seconds."""
+    """Answer requests until the process is asked to stop; open streams end within two seconds."""
     config = make_config(server, certificate=certificate, key=key)
-
-    class Stopping(uvicorn.Server):
-        """Ends the streams first: a connection that streams never ends by itself."""
-
-        def handle_exit(self, sig: int, frame: object) -> None:
-            """Stop, on a signal."""
-            server.streams.stop_soon()
-            super().handle_exit(sig, frame)  # type: ignore[arg-type]
-
     on_start()
-    Stopping(config).run(sockets=[listener])
+    _StoppingServer(config, server.streams).run(sockets=[listener])
+
+
+class _StoppingServer(uvicorn.Server):
+    """Ends the streams first: a connection that streams never ends by itself."""
+
+    def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
+        super().__init__(config)
+        self._streams = streams
+
+    def handle_exit(self, sig: int, frame: object) -> None:
+        """Stop, on a signal."""
+        self._streams.stop_soon()
+        super().handle_exit(sig, frame)  # type: ignore[arg-type]

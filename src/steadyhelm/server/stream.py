@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Final
 
 import anyio
@@ -156,18 +156,13 @@ class Streams:
         latest = changes[-1].id
         runs = list(dict.fromkeys(it.run for it in reversed(changes) if it.what == "run" and it.run))
         with self._store.reading() as connection:
-            rows: list[RunRow] = []
-            if runs:
-                marks = ", ".join(str(run) for run in runs[:_RUNS_SENT])
-                rows = read_runs(connection, f"{RUNS.format(index='')} WHERE r.id IN ({marks})", ())
+            rows = _read_in_order(connection, runs[:_RUNS_SENT]) if runs else []
             opened = self._count_open(connection)
-        order = {run: place for place, run in enumerate(runs)}
-        flagged = {it.agent.key for it in rows if it.incidents}
         change = Change(
             id=latest,
             at=changes[-1].at,
-            runs=sorted(rows, key=lambda it: order[it.key]),
-            incidents=_list_agents(changes, "incidents", flagged),
+            runs=rows,
+            incidents=_list_agents(changes, "incidents", {it.agent.key for it in rows if it.incidents}),
             agents=_list_agents(changes, "agent"),
             settings=any(it.what == "settings" for it in changes),
             open_incidents=opened,
@@ -190,3 +185,11 @@ def _list_agents(changes: list[StoredChange], what: str, others: Collection[int]
 def _encode(event: str, number: int, content: Change | Reset) -> bytes:
     # JSON has no line break outside of strings, and none inside that is not escaped.
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, event.encode(), msgspec.json.encode(content))
+
+
+def _read_in_order(connection: Connection, runs: Sequence[int]) -> list[RunRow]:
+    """Return the rows of these runs, in the order of their keys here."""
+    marks = ", ".join(map(str, runs))
+    rows = read_runs(connection, f"{RUNS.format(index='')} WHERE r.id IN ({marks})", ())
+    order = {run: place for place, run in enumerate(runs)}
+    return sorted(rows, key=lambda it: order[it.key])

@@ -39,18 +39,21 @@ class IncidentLog(Sink):
             if before is not None and before >= incident.severity.rank:
                 continue
             self._logged[incident.incident_id] = incident.severity.rank
-            link = build_link(self._public_url, incident)
-            logger.warning(
-                "%s %s (%s, run %s): %s See: %s alerts show %s%s",
-                _shorten(incident.agent_id, _MAX_NAME_CHARS),
-                "drifts" if before is None else "drifts further",
-                incident.severity.name,
-                _shorten(incident.run_id, _MAX_NAME_CHARS),
-                _shorten(incident.message, _MAX_MESSAGE_CHARS).rstrip(".") + ".",
-                self._command,
-                incident.incident_id,
-                f" or {link}" if link else "",
-            )
+            self._warn(incident, "drifts" if before is None else "drifts further")
+
+    def _warn(self, incident: Incident, what: str) -> None:
+        link = build_link(self._public_url, incident)
+        logger.warning(
+            "%s %s (%s, run %s): %s See: %s alerts show %s%s",
+            _shorten(incident.agent_id, _MAX_NAME_CHARS),
+            what,
+            incident.severity.name,
+            _shorten(incident.run_id, _MAX_NAME_CHARS),
+            _shorten(incident.message, _MAX_MESSAGE_CHARS).rstrip(".") + ".",
+            self._command,
+            incident.incident_id,
+            f" or {link}" if link else "",
+        )
 
 
 def _shorten(text: str, most: int) -> str:

@@ -31,6 +31,8 @@ except ImportError as exc:
     raise MissingExtraError("OpenTelemetry sink", extra="otel") from exc
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
     from steadyhelm.engine.monitor import Monitor
 
 SCOPE: Final = "steadyhelm"
@@ -261,18 +263,19 @@ class OTel(Sink):
         self._span_contexts.pop(run_id, None)
         self._last_at.pop(run_id, None)
 
+    def _find_parent(self, run_id: str) -> "Context | None":
+        parent = self._span_contexts.get(run_id)
+        return None if parent is None else trace.set_span_in_context(trace.NonRecordingSpan(parent))
+
     def _end_intervention(self, key: _Key) -> None:
         incident, intervention = self._open.pop(key)
         attributes: Attributes = {"action": intervention.action.value, "outcome": intervention.outcome}
         self._outcomes.add(1, {"agent": _to_text(incident.agent_id), **attributes})
         if not intervention.said:
             return  # an intervention that was not delivered did not happen
-        context = None
-        if (parent := self._span_contexts.get(incident.run_id)) is not None:
-            context = trace.set_span_in_context(trace.NonRecordingSpan(parent))
         span = self._tracer.start_span(
             f"steadyhelm.intervention {intervention.action.value}",
-            context=context,
+            context=self._find_parent(incident.run_id),
             start_time=_to_ns(intervention.timestamp),
             attributes=_build_intervention_attributes(incident, intervention),
         )

@@ -95,9 +95,8 @@ class StoreSink(StoringSink):
         baselines: list[BaselineStats] = []
         has_alerts = False
         # Baselines and alerts follow from what is stored: no other process may change it in the meantime.
-        self._store.lock_agents(
-            {record.agent_id for record in records if isinstance(record, (RunSummary, Incident))}
-        )
+        affected = {record.agent_id for record in records if isinstance(record, (RunSummary, Incident))}
+        self._store.lock_agents(affected)
         news = self._select_news(records) if self._channels else ()
         self._store.write(records)
         # Read and saved once for all runs that end in a batch: every one of them is stored by now.

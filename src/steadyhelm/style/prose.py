@@ -178,15 +178,17 @@ def _find_latin_words(text: str) -> list[str]:
     return words
 
 
+def _blank_quoted_code(text: str) -> str:
+    if "```" in text or "~~~" in text:
+        text = _FENCED_CODE.sub(lambda match: _blank_block(match[0]), text)
+    return _INLINE_CODE.sub(_blank_match, text)
+
+
 def _blank_code(seen: str) -> str:
     """Return the text with everything blanked that is not prose; the same object if there is nothing."""
     if _is_json(seen):
         return _blank_block(seen)
-    text = seen
-    if "`" in text or "~~~" in text:
-        if "```" in text or "~~~" in text:
-            text = _FENCED_CODE.sub(lambda match: _blank_block(match[0]), text)
-        text = _INLINE_CODE.sub(_blank_match, text)
+    text = _blank_quoted_code(seen) if "`" in seen or "~~~" in seen else seen
     if "://" in text:
         text = _URL.sub(_blank_match, text)
     if "/" in text:

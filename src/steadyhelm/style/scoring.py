@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct, to_builtins
@@ -310,16 +310,18 @@ def _measure_markers(profile: Profile, markers: Sequence[LexiconMarker], prose: 
     return {name: 1 - math.exp(-count * scale * MARKER_CURVE) for name, count in values.items()}
 
 
+def _measure_long_words(words: Sequence[str], shortest: int) -> float:
+    """Return the share of words with at least so many characters."""
+    return len([word for word in words if len(word) >= shortest]) / max(len(words), MIN_WORDS_IN_SHARE)
+
+
 def _measure_structure(prose: Prose, profile: Profile, *, foreign: bool) -> dict[str, tuple[float, float]]:
     """Return the value and the measure of each structural component.
 
     The length of words differs by language, so complexity is 0 for a foreign reply.
     """
-    words = len(prose.words)
-    wps = words / prose.sentences if prose.sentences else 0.0
-    shortest = profile.long_word_len
-    long = 0 if foreign else len([word for word in prose.words if len(word) >= shortest])
-    ratio = long / max(words, MIN_WORDS_IN_SHARE)
+    wps = len(prose.words) / prose.sentences if prose.sentences else 0.0
+    ratio = 0.0 if foreign else _measure_long_words(prose.words, profile.long_word_len)
     most = profile.max_long_ratio
     return {
         VERBOSITY: (_scale_between(wps, profile.target_wps, profile.max_wps), wps),
@@ -356,10 +358,15 @@ def _list_chances(values: Mapping[str, float], profile: Profile) -> dict[str, fl
     return {name: min(_MAX_CHANCE, value * weights.get(name, 0.0)) for name, value in values.items()}
 
 
-def _build_components(reading: ReplyReading) -> tuple[Component, ...]:
+def _group_by_component(markers: Iterable[LexiconMarker]) -> dict[str, list[LexiconMarker]]:
     found: dict[str, list[LexiconMarker]] = {}
-    for marker in reading.markers:
+    for marker in markers:
         found.setdefault(marker.component, []).append(marker)
+    return found
+
+
+def _build_components(reading: ReplyReading) -> tuple[Component, ...]:
+    found = _group_by_component(reading.markers)
     chances = _list_chances(reading.values, reading.profile)
     shares = {name: -math.log1p(-chance) if chance else 0.0 for name, chance in chances.items()}
     points = _share_points(reading.score, shares)

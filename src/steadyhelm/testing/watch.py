@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 
 from steadyhelm.assembly import DriftMonitor
-from steadyhelm.components import make_detector_factory
+from steadyhelm.components import make_detector_factory, make_redactor
 from steadyhelm.declarations import parse_declarations
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.dispatch import Dispatch
@@ -80,9 +80,7 @@ class Watch(DriftMonitor):
         self.settings = settings if settings is not None else load().settings
         self._alert_worker = None
         self._memory = _MemorySink()
-        self._redactor = Redactor(
-            key_words=self.settings.redaction_keys, patterns=self.settings.redaction_patterns
-        )
+        self._redactor = make_redactor(self.settings)
         health = Health()
         # Unlike a DriftMonitor: no store, no alerts, nothing sampled or dropped.
         control = RunControl(

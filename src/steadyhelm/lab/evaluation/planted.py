@@ -24,6 +24,11 @@ _TABLES: Final = (
     ("healthy", "healthy stretches", "flagged"),
     ("goal", "other tasks", "found"),
 )
+_TARGETS: Final = (
+    f"Targets: {LEAST_FOUND:.0%} of the loops and {LEAST_FOUND_IN_A_CLASS:.0%} of each class found; "
+    f"at most {MOST_FLAGGED:.0%} of the healthy stretches and {MOST_FLAGGED_IN_A_CLASS:.0%} of a class "
+    "flagged"
+)
 
 
 class ClassResult(Struct, frozen=True, kw_only=True):
@@ -125,16 +130,11 @@ def format_plants(result: PlantedResult, *, wrong: bool = False) -> str:
         rows = [(one.name, str(one.plants), str(one.flagged), str(one.share)) for one in classes]
         rows.append(("all", *_sum_columns(classes), str(result.total(kind))))
         parts.append(format_table((title, "plants", share, "share [95 %]"), rows))
-        parts += (
-            ["\n".join(f"  {printable(run_id)}" for one in classes for run_id in one.wrong)] if wrong else []
-        )
+        if wrong:
+            parts.append("\n".join(f"  {printable(run_id)}" for one in classes for run_id in one.wrong))
     if not (result.list_kind("loop") or result.list_kind("healthy")):
         return "\n\n".join(parts)
-    parts.append(
-        f"Targets: {LEAST_FOUND:.0%} of the loops and {LEAST_FOUND_IN_A_CLASS:.0%} of each class found; "
-        f"at most {MOST_FLAGGED:.0%} of the healthy stretches and {MOST_FLAGGED_IN_A_CLASS:.0%} of a class "
-        f"flagged: {'met' if result.is_met else 'not met'}."
-    )
+    parts.append(f"{_TARGETS}: {'met' if result.is_met else 'not met'}.")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs
 
+from steadyhelm.components import make_redactor
 from steadyhelm.judge import UNSURE, Question
 from steadyhelm.judging.questioner import Questioner
 from steadyhelm.lab.evaluation.false_alarms import as_one_agent, learn_baseline
@@ -24,7 +25,6 @@ from steadyhelm.lab.judging.judged_replay import AskedQuestion, LabelTruth, judg
 from steadyhelm.lab.judging.judged_replies import ReplyFigures, judge_replies
 from steadyhelm.lab.training.labelled_replies import LabelledReply
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.redaction import Redactor
 from steadyhelm.replay import Judge
 from steadyhelm.reports.formats import pluralize, printable
 from steadyhelm.settings import Settings
@@ -61,9 +61,7 @@ class JudgeMeasurement:
     def __init__(self, settings: Settings, answers: Answers) -> None:
         self._settings = settings
         self._answers = answers
-        self._redact = Redactor(
-            key_words=settings.redaction_keys, patterns=settings.redaction_patterns
-        ).redact_text
+        self._redact = make_redactor(settings).redact_text
         self._asked: list[tuple[str, AskedQuestion]] = []
 
     @property

@@ -9,7 +9,7 @@ from msgspec import Struct
 from steadyhelm.lab.evaluation.evaluator import Delay
 from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.lab.evaluation.report_text import format_table
-from steadyhelm.lab.simulation.figures import OUTCOMES, HealthyFigures, RunShare, TokenFigures
+from steadyhelm.lab.simulation.figures import OUTCOMES, HealthyFigures, LoopFigures, RunShare, TokenFigures
 from steadyhelm.lab.simulation.simulate import (
     MAX_DISTURBED_SHARE,
     DisturbedRun,
@@ -107,17 +107,17 @@ def _build_loops(report: SimulationReport) -> Section:
     return Section(
         name="LOOPING RUNS",
         titles=("runs", "re-planned, stopped", "reminded at least", "delay"),
-        rows=[
-            (
-                one.name,
-                str(one.loops.runs),
-                _format_run_share(one.loops.stopped),
-                _format_run_share(one.loops.reminded),
-                _format_delay(one.loops.delay_to_stop),
-            )
-            for one in _list_sets(report)
-        ],
+        rows=[(one.name, *_format_loops(one.loops)) for one in _list_sets(report)],
         notes=notes,
+    )
+
+
+def _format_loops(loops: LoopFigures) -> tuple[str, ...]:
+    return (
+        str(loops.runs),
+        _format_run_share(loops.stopped),
+        _format_run_share(loops.reminded),
+        _format_delay(loops.delay_to_stop),
     )
 
 

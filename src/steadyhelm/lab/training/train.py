@@ -4,7 +4,7 @@ The same replies lead to the same weights.
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -86,6 +86,15 @@ def _make_fold_sets(replies: Sequence[LabelledReply]) -> dict[str, list[Fold]]:
     }
 
 
+def _format_judged(name: str, judged: HeldOutResults) -> Iterator[str]:
+    yield f"By {name}, labelled kind (down) and predicted kind (across):"
+    yield _format_confusion(judged)
+    yield f"By {name}, predicted and actual drift:"
+    yield _format_calibration(judged)
+    yield f"By {name}, two corrections of one thing in a row, or three:"
+    yield _format_repeats(judged)
+
+
 def format_report(report: TrainingReport) -> str:
     """Return the whole report as plain text."""
     weights = report.weights
@@ -96,16 +105,14 @@ def format_report(report: TrainingReport) -> str:
         _format_figures(report.figures),
     ]
     for name, judged in report.judged.items():
-        parts += [f"By {name}, labelled kind (down) and predicted kind (across):", _format_confusion(judged)]
-        parts += [f"By {name}, predicted and actual drift:", _format_calibration(judged)]
-        parts += [f"By {name}, two corrections of one thing in a row, or three:", _format_repeats(judged)]
+        parts += _format_judged(name, judged)
     parts += [
         "Change of the log-odds of a correction per standard deviation:",
         _format_importances(report.importances),
     ]
     parts += [_format_leaks(report.leaks)] if report.leaks else []
-    for name, alternatives in report.alternatives.items():
-        rows = [(one.name, f"{one.f1:.3f}", f"{one.auc:.3f}") for one in alternatives]
+    for name, others in report.alternatives.items():
+        rows = [(one.name, f"{one.f1:.3f}", f"{one.auc:.3f}") for one in others]
         parts += [f"Other learners, by {name}:", format_table(("", "drift F1", "drift AUC"), rows)]
     return "\n\n".join(parts) + "\n"
 

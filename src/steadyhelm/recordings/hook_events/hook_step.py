@@ -137,6 +137,13 @@ def _is_text_part(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
 
 
+def _find_exit_code(value: dict[str, Any]) -> int:
+    """Return the exit code in a response or in its metadata; 0 when there is none."""
+    inner = value.get("metadata")
+    codes = (inner if isinstance(inner, dict) else {}, value)
+    return next((int(it[key]) for it in codes for key in ("exit_code", "exitCode") if _has_code(it, key)), 0)
+
+
 def find_failure(value: Any) -> str | None:
     """Return the error in a tool's response; None when there is none.
 
@@ -145,9 +152,7 @@ def find_failure(value: Any) -> str | None:
     """
     if not isinstance(value, dict):
         return None
-    inner = value.get("metadata")
-    codes = (inner if isinstance(inner, dict) else {}, value)
-    code = next((int(it[key]) for it in codes for key in ("exit_code", "exitCode") if _has_code(it, key)), 0)
+    code = _find_exit_code(value)
     if code:
         return format_exit(code, get_text(value, "output", "stderr", "stdout", "aggregated_output"))
     error = value.get("error")

@@ -139,23 +139,24 @@ def _flatten_attributes(raw: Any) -> dict[str, Any]:
     return flat
 
 
+def _list_values(wrapped: Any) -> list[Any]:
+    return as_list(as_object(wrapped).get("values"))
+
+
 def _decode_otlp_value(value: Any, depth: int) -> Any:
     """Return the value in OTLP's typed wrapper; whole numbers are texts there."""
-    told = as_object(value)
+    wrapped = as_object(value)
     for key in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
-        if key in told:
-            return told[key]
-    if "intValue" in told:
-        return read_number(told["intValue"], "intValue", Notes())
+        if key in wrapped:
+            return wrapped[key]
+    if "intValue" in wrapped:
+        return read_number(wrapped["intValue"], "intValue", Notes())
     if not depth:
         return None
-    if "arrayValue" in told:
-        return [
-            _decode_otlp_value(inner, depth - 1)
-            for inner in as_list(as_object(told["arrayValue"]).get("values"))
-        ]
-    if "kvlistValue" in told:
-        pairs = [as_object(pair) for pair in as_list(as_object(told["kvlistValue"]).get("values"))]
+    if "arrayValue" in wrapped:
+        return [_decode_otlp_value(inner, depth - 1) for inner in _list_values(wrapped["arrayValue"])]
+    if "kvlistValue" in wrapped:
+        pairs = map(as_object, _list_values(wrapped["kvlistValue"]))
         return {str(pair.get("key")): _decode_otlp_value(pair.get("value"), depth - 1) for pair in pairs}
     return None
 

@@ -73,7 +73,7 @@ class Spans(TranscriptReader):
         """Return whether this value contains spans."""
         return next(iter_spans(value), None) is not None
 
-    def take(self, value: Any) -> None:
+    def add_line(self, value: Any) -> None:
         """Keep the spans in a value until all have been read."""
         for span in iter_spans(value):
             self.add(span)

@@ -181,18 +181,11 @@ def read_metrics(connection: Connection, key: int) -> Metrics:
         (key, _METRIC_RUNS),
     ).fetchall()[::-1]
     ranges = read_ranges(connection, key, rows[-1][3], rows[-1][4]) if rows else {}
-    return Metrics(
-        metrics=[
-            Metric(
-                name=name,
-                title=title,
-                unit=unit,
-                normal=ranges.get(name),
-                points=[_to_point(row, 6 + place) for row in rows],
-            )
-            for place, (name, title, unit) in enumerate(_TITLES)
-        ]
-    )
+    metrics = []
+    for place, (name, title, unit) in enumerate(_TITLES):
+        points = [_to_point(row, 6 + place) for row in rows]
+        metrics.append(Metric(name=name, title=title, unit=unit, normal=ranges.get(name), points=points))
+    return Metrics(metrics=metrics)
 
 
 def _to_point(row: Sequence[Any], place: int) -> RunPoint:

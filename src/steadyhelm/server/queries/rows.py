@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from steadyhelm.decisions import Intervention
-from steadyhelm.incidents import Mute
-from steadyhelm.server.queries.evidence import ARROW
+from steadyhelm.incidents import Incident, Mute
 from steadyhelm.server.records.common import (
     AgentName,
     IncidentRow,
@@ -22,6 +21,8 @@ from steadyhelm.stores.flags import KINDS, from_bits, name_response
 from steadyhelm.stores.incident_evidence import decode_evidence
 from steadyhelm.stores.sql import SEVERITIES
 
+ARROW: Final = " → "
+"""Between the tools of a cycle, in the pattern of an incident."""
 GOAL_CHARS: Final = 300
 MESSAGE_CHARS: Final = 600
 _INCIDENTS_READ: Final = 5
@@ -272,3 +273,13 @@ def _read_seqs(run_id: str, event_ids: Iterable[str]) -> Iterable[int]:
         number = event_id.removeprefix(prefix)
         if event_id.startswith(prefix) and number.isdecimal():
             yield int(number)
+
+
+def find_seqs(connection: Connection, run: int, incident: Incident) -> list[int]:
+    """Return the places of an incident's evidence, in order."""
+    seqs = set(_read_seqs(incident.run_id, incident.event_ids))
+    others = [event_id for event_id in incident.event_ids if not event_id.startswith(f"{incident.run_id}.")]
+    if others:
+        sql = f"SELECT seq FROM events WHERE run = ? AND event_id IN ({', '.join('?' * len(others))})"
+        seqs.update(seq for (seq,) in connection.execute(sql, (run, *others)))
+    return sorted(seqs)

@@ -47,15 +47,14 @@ def list_runs(
 ) -> RunList:
     """Return a page of runs that match, newest first. Only runs of agents that changed are read again."""
     where, index = _select(query)
-    page = Conditions()
-    page.values = list(where.values)
+    values = list(where.values)
     after = parse_cursor(query.get("after"))
     text = str(where)
     if after is not None:
         text += (" AND " if text else " WHERE ") + "(r.started_at, r.id) < (?, ?)"
-        page.values += after
+        values += after
     sql = f"SELECT r.id, r.agent FROM runs r {index}{text} ORDER BY r.started_at DESC, r.id DESC LIMIT ?"
-    found = connection.execute(sql, (*page.values, limit + 1)).fetchall()
+    found = connection.execute(sql, (*values, limit + 1)).fetchall()
     shown = views.keep_runs(found[:limit], lambda runs: _read_by_keys(connection, runs))
     total = _count(connection, query, where, index)
     more = make_cursor(shown[-1]) if len(found) > limit else None

@@ -8,10 +8,9 @@ from typing import Any, Final, NamedTuple
 from steadyhelm.decisions import DriftAction, Intervention
 from steadyhelm.incidents import Incident
 from steadyhelm.server.queries.budget_lanes import read_lanes
-from steadyhelm.server.queries.evidence import find_seqs
 from steadyhelm.server.queries.normal import read_bands
 from steadyhelm.server.queries.packed_counts import PackedCounts
-from steadyhelm.server.queries.rows import make_loop_badge, make_response
+from steadyhelm.server.queries.rows import find_seqs, make_loop_badge, make_response
 from steadyhelm.server.queries.runs import list_unknown, read_run, read_tools
 from steadyhelm.server.records.common import RunRow
 from steadyhelm.server.records.runs import (
@@ -33,6 +32,10 @@ MOST_POINTS: Final = 2000
 NAMED_TOOLS: Final = 7
 _INCIDENTS: Final = 100
 _USER: Final = 3
+_REPLAN_LEVEL: Final = DriftAction.SUMMARIZE_REPLAN.level
+_BEFORE_NEXT_MESSAGE: Final = (
+    "SELECT coalesce(min(seq) - 1, ?) FROM events WHERE run = ? AND seq > ? AND type = ?"
+)
 KINDS: Final[dict[int, StepKind]] = {0: "tool", 1: "reply", _USER: "user"}
 _ROWS: Final = """
     SELECT e.seq, e.ts, e.type, n.name, e.failed, e.last_same, e.same_result, e.tokens, e.cost_usd
@@ -312,14 +315,10 @@ def _find_steps_not_run(
     made = [intervention for episode in episodes for intervention in episode.interventions]
     if run.state in {"running", "waiting"} or any(it.said for it in made):
         return None
-    level = DriftAction.SUMMARIZE_REPLAN.level
-    due = min((it.seq for it in made if it.action.level >= level), default=None)
+    due = min((it.seq for it in made if it.action.level >= _REPLAN_LEVEL), default=None)
     if due is None or due >= end:
         return None
-    (until,) = connection.execute(
-        "SELECT coalesce(min(seq) - 1, ?) FROM events WHERE run = ? AND seq > ? AND type = ?",
-        (end, run.key, due, _USER),
-    ).fetchone()
+    (until,) = connection.execute(_BEFORE_NEXT_MESSAGE, (end, run.key, due, _USER)).fetchone()
     return StepSpan(first=due + 2, last=until + 1) if until > due else None
 
 

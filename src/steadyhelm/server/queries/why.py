@@ -10,7 +10,6 @@ from steadyhelm.decisions import Intervention
 from steadyhelm.errors import NotFoundError, SettingsError
 from steadyhelm.incidents import Incident, IncidentVerdict, Mute
 from steadyhelm.policy.alerting import build_threshold, describe_threshold
-from steadyhelm.server.queries.evidence import ARROW, find_seqs
 from steadyhelm.server.queries.incidents import (
     compare_run,
     make_group,
@@ -18,7 +17,7 @@ from steadyhelm.server.queries.incidents import (
     read_pattern,
     read_row,
 )
-from steadyhelm.server.queries.rows import INCIDENTS, make_response, read_incidents
+from steadyhelm.server.queries.rows import ARROW, INCIDENTS, find_seqs, make_response, read_incidents
 from steadyhelm.server.queries.series import read_score_at
 from steadyhelm.server.queries.steps import make_payload
 from steadyhelm.server.records.incidents import (

@@ -178,15 +178,21 @@ class AlertWorker:
     def _is_past_close(self) -> bool:
         return self._close_by is not None and time.monotonic() >= self._close_by
 
-    def _deliver(self, delivery: Delivery) -> bool:
-        now = self._clock()
+    def _hold_back(self, delivery: Delivery, now: float) -> bool:
+        """Settle an alert that is muted, or whose channel is paused; return whether it was one."""
         if self._is_muted(delivery, now):
             self._settle(delivery, "muted")
-            return False
+            return True
         paused_until = self._breaker.get_pause_end(delivery.channel, now=now)
-        if paused_until is not None:
-            error = "the channel keeps failing and is paused"
-            self._settle(delivery, "pending", next_at=paused_until, error=error)
+        if paused_until is None:
+            return False
+        error = "the channel keeps failing and is paused"
+        self._settle(delivery, "pending", next_at=paused_until, error=error)
+        return True
+
+    def _deliver(self, delivery: Delivery) -> bool:
+        now = self._clock()
+        if self._hold_back(delivery, now):
             return False
         result = self._send(delivery)
         if result.ok:
@@ -209,20 +215,15 @@ class AlertWorker:
     def _send(self, delivery: Delivery) -> SendResult:
         if delivery.attempts > MAX_ATTEMPTS and not delivery.error:
             # Claimed again and again and no result recorded: the process that sends it dies each time.
-            error = f"{MAX_ATTEMPTS} senders died while they had it"
-            return SendResult(channel=delivery.channel, kind="", host="", ok=False, error=error)
+            return _make_failure(delivery, f"{MAX_ATTEMPTS} senders died while they had it")
         destination = self._sender.destinations.get(delivery.channel)
         if destination is None:
             # Another process with other settings may have it: keep trying for a while.
-            error = "this process has no channel of that name"
-            return SendResult(
-                channel=delivery.channel, kind="", host="", ok=False, error=error, can_retry=True
-            )
+            return _make_failure(delivery, "this process has no channel of that name", can_retry=True)
         try:
             alert = Alert.from_body(delivery.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-            error = f"the stored alert cannot be read: {exc}"
-            return SendResult(channel=delivery.channel, kind="", host="", ok=False, error=error)
+            return _make_failure(delivery, f"the stored alert cannot be read: {exc}")
         return self._sender.send(alert, destination, delivery_id=delivery.delivery_id)
 
     def _record_failure(self, delivery: Delivery, result: SendResult) -> None:
@@ -268,6 +269,11 @@ class AlertWorker:
             self._on_loss(reason)
         except Exception as exc:  # noqa: BLE001 - an error in counting must not stop the thread
             logger.warning("Counting a lost alert failed.", exc_info=exc)
+
+
+def _make_failure(delivery: Delivery, error: str, *, can_retry: bool = False) -> SendResult:
+    """Return the result of an alert that was not sent."""
+    return SendResult(channel=delivery.channel, kind="", host="", ok=False, error=error, can_retry=can_retry)
 
 
 def _build_test_alert(channel: str, *, now: float) -> Alert:
