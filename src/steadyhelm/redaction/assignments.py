@@ -10,7 +10,7 @@ from steadyhelm.redaction.groups import find_group
 from steadyhelm.redaction.hints import Word, compile_search, find_words
 from steadyhelm.redaction.named_values import Name
 from steadyhelm.redaction.names import CURSORS, Strength, judge_name, words_of
-from steadyhelm.redaction.quoting import MAX_UNQUOTED_CHARS, Value
+from steadyhelm.redaction.quoting import MAX_UNQUOTED_CHARS, QUOTE, Value
 from steadyhelm.redaction.tokens import SecretSpan
 from steadyhelm.redaction.values import holds_base64_pair
 
@@ -18,10 +18,13 @@ _RULE: Final = "assigned secret"
 _MAY_FOLLOW: Final = re.compile(
     r"[\"'`\\<>\])?!%&=:*|\uff1a]|\[\d{0,4}\]|\xef|\xe2"
     r"|[ \t]{1,40}(?:[=:\"'`\\|<>?*(.-]|\xe2|%3|(?:is|was|are|were|will|has|have|had|might|may"
-    r"|should|must|we|I|you|they|d|set|changed|reset|updated|becomes|equals|for|FOR|of|to|on|in|at|as|As|ist|lautet|est|es|er|jest|je|or|di|de|do|da|dla|para|pour|string|String|PROGMEM)\b)"
+    r"|should|must|we|I|you|they|d|set|changed|reset|updated|becomes|equals|for|FOR|of|to|on|in|at|as|As|k|ke|do|na"
+    r"|pro|till|zum|zur|der|des|del|della|van|voor|til|av|od|ist|lautet|est|es|er|jest|je|or|di|de|do|da|dla|para|pour"
+    r"|string|String|PROGMEM)\b)"
     r"|[ \t]{1,6}\S{0,60}[^\sA-Za-z.,]"
-    r"|\([^()]{0,80}[\"'`]|\{[ ]?\\{0,8}[\"'`]"
-    r"|[,;][\w ,;.-]{0,120}\\{1,8}[nr]|[,;][ ]{0,8}\\{0,8}(?:[\"']|(?:[vV]al|content|default|data|text))",
+    r"|\((?:[A-Z]\w{2,30}(?:::\w{1,20})?\()?[^()]{0,80}[\"'`]|\{[ ]?\\{0,8}[\"'`]"
+    r"|\\{0,8}[`\"\]]?,[\w\s,`\"\\\[\]]{0,200}\)\s{0,4}(?:VALUES|values)|[,;][\w ,;.-]{0,120}\\{1,8}[nr]"
+    r"|[,;][ ]{0,8}\\{0,8}(?:[\"']|(?:[vV]al|content|default|data|text))",
     re.ASCII,
 )
 """What comes behind a name when a value may follow: a first look, which passes all that any form can read."""
@@ -38,7 +41,10 @@ _CHANGED: Final = re.compile(r"\\{0,4}\"[ ]->[ ]\\{0,4}\"([^\"\\\r\n]{1,400})")
 """The new value behind the old one, in the plan of a change."""
 _IN_MARKER: Final = re.compile(r"\[redacted: [^\]]{0,60}\Z")
 _REST: Final = re.compile(r"[^\s\"'\\]*")
-_BASIC: Final = re.compile(r"(?<![a-z])[Bb](?:asic|ASIC)[ \t]{1,4}([A-Za-z0-9+/]{6,2000}={0,2})")
+_BASIC: Final = re.compile(
+    rf"(?<![a-z])[Bb](?:asic|ASIC)(?:[ \t]{{1,4}}(?:=[ ]{{0,4}}{QUOTE})?|={QUOTE})"
+    r"([A-Za-z0-9+/]{6,2000}={0,2})"
+)
 _BASIC_WORD: Final = re.compile(r"asic|ASIC")
 """The rest of the word: a search that begins with a letter looks for it much faster than `_BASIC` does."""
 _WORD_BEFORE: Final = re.compile(r"(?:(?<=\\[nrt])|(?<![A-Za-z\\]))([A-Za-z]{2,20})[ ]\Z")
@@ -86,9 +92,12 @@ class NameFinder:
         least = _LONG_VALUE if word.text.lower().endswith(("key", "keys")) else _SHORT_VALUE
         return least.search(text, word.end, word.end + _SEEN_AFTER) is not None
 
-    def find(self, data: bytes) -> Iterator[Name]:
-        """Yield the names of secrets in a text of one byte a character, in order."""
-        for start, end, word in find_words(data, data.lower(), self._stems):
+    def find(self, data: bytes, *searches: re.Pattern[bytes]) -> Iterator[Name]:
+        """Yield the names of secrets in a text of one byte a character, in order.
+
+        `searches` find the words that are in this text; without them it is searched for all words.
+        """
+        for start, end, word in find_words(data, data.lower(), *(searches or (self._stems,))):
             before = data[max(0, start - _SEEN_BEFORE) : start].decode("latin-1")
             strength = self._judge_word(before, word)
             if strength:
@@ -105,7 +114,7 @@ class NameFinder:
         return strength
 
 
-def find_assigned(text: str, finder: NameFinder) -> Iterator[SecretSpan]:
+def find_assigned(text: str, finder: NameFinder, *searches: re.Pattern[bytes]) -> Iterator[SecretSpan]:
     """Yield the values that are assigned to the names of secrets, in order.
 
     >>> text = "export DB_PASSWORD=hunter2; echo $HOME"
@@ -113,7 +122,7 @@ def find_assigned(text: str, finder: NameFinder) -> Iterator[SecretSpan]:
     ['hunter2']
     """
     at = 0
-    for name in finder.find(text.encode("latin-1", "replace")):
+    for name in finder.find(text.encode("latin-1", "replace"), *searches):
         if name.end < at or _IN_MARKER.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
             continue
         for value in _read_values(text, name):
@@ -145,7 +154,7 @@ def _extend(text: str, value: Value) -> int:
 
 def find_basic_credentials(text: str) -> Iterator[SecretSpan]:
     """Yield user and password in base64 behind the word Basic."""
-    if "asic " not in text and "ASIC " not in text:
+    if not any(word in text for word in ("asic ", "ASIC ", "asic=", "ASIC=")):
         return
     at = 0
     for word in _BASIC_WORD.finditer(text):

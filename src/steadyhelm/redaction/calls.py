@@ -12,10 +12,13 @@ _SEEN_BEFORE: Final = 80
 _MIN_ARGUMENT_CHARS: Final = 8
 
 _BLANKS: Final = r"(?:[ \t]|%20)"
-_COMMA: Final = re.compile(rf"(?P<quote>[\])]?{QUOTE})?{_BLANKS}{{0,4}},{SPACE}{{0,8}}(?=[bu]?{QUOTE})")
-_CALL: Final = re.compile(rf"(?:\(|\{{)[ ]?(?=[bfruN@]{{0,2}}{QUOTE})")
+_COMMA: Final = re.compile(
+    rf"(?P<quote>[\])]?{QUOTE})?(?:{_BLANKS}{{0,4}},{SPACE}{{0,24}}|;s:\d{{1,5}}:)(?=[bu]?{QUOTE})"
+)
+_CALL: Final = re.compile(rf"(?:\(|\{{)[ ]?(?:[A-Z]\w{{2,30}}(?:::\w{{1,20}})?\()?(?=[bfruN@]{{0,2}}{QUOTE})")
 _CHAIN: Final = re.compile(
-    rf"\]?{QUOTE}[ ]?[\])]{{1,3}}{SPACE}{{0,8}}\.(?:type|fill|send_keys|sendKeys|set_?[vV]alue|val|input"
+    rf"\]?{QUOTE}(?:\]{QUOTE})?[ ]?[\])]{{1,3}}{SPACE}{{0,8}}"
+    rf"\.(?:type|fill|send_keys|sendKeys|set_?[vV]alue|val|input"
     rf"|press_?[sS]equentially|set_?[tT]ext|enter_?\w{{0,10}}|write|paste)\([ ]?(?={QUOTE})"
 )
 _DEFAULT: Final = re.compile(
@@ -23,7 +26,8 @@ _DEFAULT: Final = re.compile(
 )
 """What is between a name and its value in `password: str = Field(default="hunter2")`."""
 _FURTHER: Final = re.compile(
-    rf"\([ ]?(?:(?:{QUOTE}[^\"'`\r\n\\]{{0,80}}{QUOTE}|[\w.$@&]{{1,60}}),[ ]?){{1,3}}?"
+    rf"(?:::\w{{1,20}})?\([ ]?(?:(?:{QUOTE}[^\"'`\r\n\\]{{0,80}}{QUOTE}(?:\.\w{{1,12}}\(\))?"
+    rf"|[\w.$@&]{{1,60}}),[ ]?){{1,3}}?"
     rf"(?=[bu@]?{QUOTE}[^\"'`\\,\s]{{4}})"
 )
 """What is in front of the password in `BasicAuth("ann", "hunter2")`."""
@@ -83,7 +87,8 @@ def _is_only_argument(text: str, name: Name, value: Value) -> bool:
 
 def _read_further(text: str, name: Name) -> Value | None:
     """Read a later argument of a call that is named for credentials: `BasicAuth("ann", "hunter2")`."""
-    if name.strength is not Strength.STRONG or not text.startswith("(", name.end):
+    is_auth = name.strength is Strength.WEAK and name.text.endswith("Auth")
+    if not (is_auth or name.strength is Strength.STRONG) or text[name.end : name.end + 1] not in {"(", ":"}:
         return None
     match = _FURTHER.match(text, name.end)
     value = read_value(text, match.end()) if match else None

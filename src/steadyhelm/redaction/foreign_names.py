@@ -11,7 +11,7 @@ from steadyhelm.redaction.values import is_ordinary, looks_like_password
 
 _BEHIND: Final = (
     r"[a-z\u00df-\u017f]{0,4}[\"'\\*\u300d]{0,6}(?P<op>(?:\s\w{1,12}){0,3}?(?:\s|\\{1,4}u00a0){0,4}(?:[:=\uff1a\uff1d\u2192\u2013\u2014-]{1,2}|\\{1,4}uff1a|\\{1,4}u201[34])"
-    r"|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\ub97c|\\{1,4}u(?:662f|4e3a|306f|b294|b97c))|(?:\s\w{1,10}){0,2}:?\s(?=\S*[0-9]))"
+    r"|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\ub97c|\\{1,4}u(?:662f|4e3a|306f|b294|b97c))|(?:\s\w{1,12}){0,4}?:?\s(?=\S*[0-9]))"
     r"\s{0,4}[\"'\\`\u300c]{0,6}(?P<value>(?:(?![\"'\\,;`])[!-~]){4,200})"
 )
 """What is between the word and the value: a sign, or a word such as `is`."""

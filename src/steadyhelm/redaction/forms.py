@@ -44,7 +44,7 @@ _TAG: Final = (
 )
 _CONVERSION: Final = (
     r"(?:\[\]byte|bytes|bytearray|[sS]tr(?:ing)?(?:(?:\.|::)from)?|std::string|Buffer\.from|Secret(?:Str|Bytes|String)?(?:::new)?"
-    r"|(?:base64\.)?b64decode|atob|Some)\("
+    r"|(?:base64\.)?b64decode|atob|Some|MD5|SHA[12]?|PASSWORD|md5|sha1|password_hash|hash|bcrypt(?:\.\w{1,20})?)\("
 )
 _VALUE_WORD: Final = (
     r"(?:(?:android:|string_?|[Pp]arameter)?[vV]alue|val|v|content|default(?:_?[vV]alue)?|data|text)"
@@ -100,7 +100,8 @@ _FLAG: Final = re.compile(r"(?:[ \t]|(?P<gap>[ \t]{2,4}))(?![-<|>&;\s])")
 _TEMPLATE_BEFORE: Final = re.compile(r"\{\{[^{}\r\n]{0,60}\Z")
 """A template, where the sign of a table passes a value to a filter."""
 _USER_AND_PASSWORD: Final = re.compile(
-    r"(?:[ \t]{0,3}[:=]|[ \t](?:is|are))[ \t]{1,3}[\w.@+-]{1,60}(?:[ ][/|,:][ ]|[/:])([^\s\"'`\\<>/]{6,80})"
+    r"(?:[ \t]{0,3}[:=]|[ \t](?:is|are)|[ ](?=\())[ \t]{0,3}\(?[\w.@+-]{1,60}"
+    r"(?:[ ][/|,:][ ]|[/:])([^\s\"'`\\<>/()]{6,80})"
 )
 _BRACED: Final = re.compile(r"[ ]?=[ ]?[{\[]([^{}\[\]\s\"'\\]{4,200})[}\]](;?)")
 _GAP: Final = re.compile(rf"{SPACE}{{1,6}}(?:[0-9][ ](?=\S))?")
@@ -111,6 +112,12 @@ _LINE: Final = re.compile(r"[^\r\n\"'`\\<>]{1,4000}")
 _WHOLE_LINE: Final = re.compile(r"[^\r\n\\]{1,4000}")
 _PARAMETERS: Final = re.compile(r"(?:[^\r\n\\]|\\(?![nr])){1,4000}")
 _HAS_PARAMETERS: Final = re.compile(r"[A-Za-z][\w-]{1,20} \w{1,30}=\\{0,4}\"")
+_PLAIN: Final = r"(?:[A-Za-z]{1,12}|[A-Za-z]{2}[-_][A-Za-z]{2}|\d{1,3})"
+_PLAIN_COOKIES: Final = re.compile(
+    rf"[\w.-]{{1,40}}={_PLAIN}?(?:;[ ]?(?:[Pp]ath=[^\s;]{{0,80}}|[Mm]ax-[Aa]ge=\d{{1,12}}"
+    rf"|[Ee]xpires=[\w ,:+-]{{1,40}}|[Dd]omain=[^\s;]{{1,80}}|[\w.-]{{1,40}}(?:={_PLAIN}?)?)){{0,20}};?\Z"
+)
+"""Cookies that hold plain words and short numbers, such as the language, with their attributes."""
 _WORD: Final = re.compile(r"[^\s\"'`\\,;<>]{3,300}")
 _XML_VALUE: Final = re.compile(r"[^<&\r\n\\\]]{1,400}")
 _LOGIN_BEFORE: Final = re.compile(
@@ -203,6 +210,8 @@ def _read_header(text: str, start: int) -> Value | None:
     if not match:
         return None
     value = match[0].strip()
+    if _PLAIN_COOKIES.match(value):
+        return None
     scheme = _SCHEME.match(value)
     first = (scheme[2] if scheme else value).split()[0] if value else ""
     if (is_ordinary(first) and "=[redacted" not in first) or (

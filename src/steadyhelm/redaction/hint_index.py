@@ -33,6 +33,7 @@ class HintIndex:
         anchors = {hint: _find_anchor(hint) for hint in sorted(hints)}
         self._anchors = {hint: anchor.encode() for hint, anchor in anchors.items() if anchor}
         self._in_words = frozenset(filter(_RUN.fullmatch, hints))
+        self._as_bytes = {hint: hint.encode() for hint in hints if not hint.endswith(("|", ","))}
         self._by_sign: dict[bytes, list[str]] = {}
         for hint, anchor in anchors.items():
             if not anchor:
@@ -62,7 +63,11 @@ class HintIndex:
         if not possible:
             return possible
         # What is made of letters alone was found in a word: that is all of it.
-        return {hint for hint in possible if hint in self._in_words or _is_in(hint, lowered)}
+        return {hint for hint in possible if hint in self._in_words or self._is_in(hint, lowered)}
+
+    def _is_in(self, hint: str, lowered: bytes) -> bool:
+        plain = self._as_bytes.get(hint)
+        return search_hint(hint).search(lowered) is not None if plain is None else plain in lowered
 
     def _learn(self, words: Iterable[bytes]) -> set[str]:
         """Search new words, and return the hints that they are a part of."""
@@ -97,12 +102,6 @@ class HintIndex:
 def search_hint(hint: str) -> re.Pattern[bytes]:
     """Return a pattern that finds one hint; compiled when a text may contain it."""
     return compile_search(frozenset({hint}))
-
-
-def _is_in(hint: str, lowered: bytes) -> bool:
-    if hint.endswith(("|", ",")):
-        return search_hint(hint).search(lowered) is not None
-    return hint.encode() in lowered
 
 
 def _find_anchor(hint: str) -> str:

@@ -13,10 +13,10 @@ OPERATOR: Final = r"(?:=>|:=|\?=|={1,3}|::(?=[ ])|:(?!:)|\uff1a|%3[AaDd]|\\{1,4}
 MAX_UNQUOTED_CHARS: Final = 400
 _MAX_CHARS: Final = 4096
 _QUOTE: Final = re.compile(
-    rf"(?:[bfruBFRU@$]{{1,2}}(?=\\{{0,8}}[\"']))?(''(?=[\w$])|\[\[(?=[^\s\[\]\"',]{{4,200}}\]\])|{QUOTE}(?:\"\"|'')?)"
+    rf"(?:[bfruBFRU@$]{{1,2}}(?=\\{{0,8}}[\"']))?(?:q(?=q\{{))?(''(?=[\w$])|q\{{(?=[^\s{{}}\"'\\]{{4,200}}\}})|\[\[(?=[^\s\[\]\"',]{{4,200}}\]\])|{QUOTE}(?:\"\"|'')?)"
 )
 _CLOSING: Final = {
-    "[[": "]]", "\u201c": "\u201d", "\u201e": "\u201c", "u201c": "u201d", "u201e": "u201c",
+    "q{": "}", "[[": "]]", "\u201c": "\u201d", "\u201e": "\u201c", "u201c": "u201d", "u201e": "u201c",
 }  # fmt: skip
 """Quotes that another one closes, as they are and in escapes of JSON."""
 _UNQUOTED: Final = re.compile(

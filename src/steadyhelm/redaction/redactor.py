@@ -57,6 +57,7 @@ class Redactor:
         self._custom = [_compile_pattern(pattern) for pattern in patterns]
         self._names = NameFinder(further)
         self._words = drop_longer((words_of("stems") | load_command_hints()).union(further, ["basic "]))
+        self._command_words = self._words & (_load_command_words() | frozenset(further))
         self._hints = HintIndex(self._words | _load_shape_literals())
         self._structures = StructureRedactor(self._names, self._redact_all)
         # Agents read the same things again and again. What may hold a secret is not kept.
@@ -147,14 +148,24 @@ class Redactor:
             text = _replace(text, sorted(_find_plain_shapes(text, shapes)))
         text = _replace(text, find_tokens(text))
         text = _replace(text, sorted(find_url_credentials(text)))
-        if found:
-            text = _replace(text, find_command_secrets(text))
-            text = _replace(text, find_assigned(text, self._names))
+        words = found & self._words
+        if words:
+            if not words.isdisjoint(self._command_words):
+                text = _replace(text, find_command_secrets(text))
+            text = _replace(text, find_assigned(text, self._names, *map(search_hint, words)))
             text = _replace(text, find_basic_credentials(text))
         text = _replace(text, find_foreign_assigned(text))
         for pattern in self._custom:
             text = pattern.sub("[redacted: custom rule]", text)
         return text if is_id else _replace(text, find_random_text(text))
+
+
+@cache
+def _load_command_words() -> frozenset[str]:
+    """Return the hints that the name of a command contains; without one of them no command is in a text."""
+    names = [name.lower() for name in load_command_names()]
+    words = words_of("stems") | load_command_hints()
+    return frozenset(word for word in words if any(word.rstrip("|,") in name for name in names))
 
 
 @cache

@@ -8,6 +8,7 @@ from steadyhelm.redaction.assignments import NameFinder
 from steadyhelm.redaction.commands import find_secret_arguments
 from steadyhelm.redaction.named_values import is_card_code, is_secret_value
 from steadyhelm.redaction.names import DESCRIPTIVE_MEMBERS, Strength, has_id_name, words_of
+from steadyhelm.redaction.tables import read_parameters
 from steadyhelm.redaction.values import is_ordinary, looks_like_password, looks_secret
 
 _JSON_TYPES: Final = frozenset({"string", "object", "array", "integer", "number", "boolean", "null"})
@@ -18,6 +19,13 @@ _TABLE_HEADS: Final = frozenset({"columns", "headers", "header", "fields", "colu
 _TABLE_ROWS: Final = frozenset({"rows", "data", "values", "records", "results"})
 _DOUBTFUL_NAMES: Final = frozenset({"type", "question", "prompt"})
 """Fields that name the value of another one only sometimes."""
+_STATEMENTS: Final = frozenset({"sql", "query", "statement"})
+_PARAMETERS: Final = frozenset({"params", "parameters", "args", "values", "bindings"})
+_WELL_KNOWN_USERS: Final = frozenset(
+    {"root", "admin", "administrator", "Administrator", "postgres", "sa", "sysdba"}
+)
+"""Users whose password may be the next argument of a login."""
+_MIN_STRONG_CHARS: Final = 8
 _MADE_NAMES: Final = frozenset({"type", "name", "id", "module", "mode", "provider"})
 _MAX_KEY_LINE_CHARS: Final = 120
 _PAIR: Final = 2
@@ -93,7 +101,7 @@ class StructureRedactor:
         return self._redact_field(item, key, strength)
 
     def _redact_dict(self, value: dict[str, Any]) -> dict[str, Any]:
-        value = self._redact_table(value)
+        value = self._redact_parameters(self._redact_table(value))
         pair = self._find_pair(value)
         is_key = "kty" in value
         is_manifest = value.get("kind") == "Secret"
@@ -152,6 +160,16 @@ class StructureRedactor:
             return value
         return value | {rows: [self._redact_row(row, columns, len(names)) for row in value[rows]]}
 
+    def _redact_parameters(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return a statement of SQL with its parameters, without those of columns that hold secrets."""
+        sql = next((value[name] for name in _STATEMENTS & value.keys()), None)
+        given = next((name for name in sorted(_PARAMETERS & value.keys())), None)
+        if not isinstance(sql, str) or given is None or not isinstance(value[given], list):
+            return value
+        names = read_parameters(sql)
+        columns = {at: name for at, name in enumerate(names) if self._names.judge(name)}
+        return value | {given: self._redact_row(value[given], columns, len(names))} if columns else value
+
     def _redact_row(self, row: Any, columns: dict[int, str], width: int) -> Any:
         if not isinstance(row, list) or len(row) != width:
             return row
@@ -161,10 +179,22 @@ class StructureRedactor:
         ]
 
     def _redact_list(self, value: list[Any]) -> list[Any]:
-        redacted = [self.redact(item) for item in self._hide_key_lines(value)]
+        redacted = [self.redact(item) for item in self._hide_key_lines(self._redact_sheet(value))]
         if len(value) > 1 and isinstance(value[0], str):
             self._redact_arguments(value, redacted)
         return _keep(value, redacted)
+
+    def _redact_sheet(self, value: list[Any]) -> list[Any]:
+        """Return the rows of a sheet, the first of which has the names of its columns, without secrets."""
+        if len(value) < _PAIR or not all(isinstance(row, list) for row in value):
+            return value
+        head = value[0]
+        columns = {
+            at: name for at, name in enumerate(head) if isinstance(name, str) and self._names.judge(name)
+        }
+        if not columns or not all(isinstance(name, str) for name in head):
+            return value
+        return [head, *(self._redact_row(row, columns, len(head)) for row in value[1:])]
 
     def _hide_key_lines(self, value: list[Any]) -> list[Any]:
         """Return a list without the lines of a private key that has an item a line."""
@@ -190,6 +220,8 @@ class StructureRedactor:
                 if name and len(name.split()) == 1 and "=" not in name
                 else Strength.NONE
             )
+            if name in _WELL_KNOWN_USERS and _is_strong_password(item):
+                redacted[index + 1] = self._mark(name)
             if not strength or not item or item.startswith(("[redacted", "-")):
                 continue
             is_flag = name.startswith("-") and is_secret_value(item, name, strength)
@@ -226,6 +258,10 @@ def _is_pair_value(item: str, strength: Strength) -> bool:
     if strength is Strength.HEADER:
         return not is_ordinary(item)
     return looks_secret(item) or (strength is Strength.STRONG and looks_like_password(item))
+
+
+def _is_strong_password(item: str) -> bool:
+    return len(item) >= _MIN_STRONG_CHARS and not item.islower() and looks_like_password(item)
 
 
 def _is_login(value: list[Any], key: str) -> bool:

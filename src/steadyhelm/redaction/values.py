@@ -23,8 +23,8 @@ _WORD: Final = re.compile(r"[A-Za-z]{1,40}\Z")
 _NUMBER: Final = re.compile(r"[\d._,-]{1,40}\Z")
 _HEX: Final = re.compile(r"(?:[0-9a-f]{20,200}|[0-9A-F]{20,200})\Z")
 _TOKEN_CHARS: Final = re.compile(r"[A-Za-z0-9_+/=.~$!@#%^&*-]{8,400}\Z")
-_ENCODING: Final = re.compile(r"\A\{(?:noop|plain|clear|cleartext)\}", re.IGNORECASE)
-"""What a password store writes before a password that it did not hash."""
+_ENCODING: Final = re.compile(r"\A\{(?:noop|plain|clear|cleartext)\}|\{(?:enter|tab)\}\Z", re.IGNORECASE)
+"""What a store writes before a password that it did not hash, and a script behind one that it types."""
 _SYMBOL: Final = re.compile(r"[!@#$%^&*?~+=|]")
 _CASES: Final = bytes.maketrans(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", b"U" * 26 + b"l" * 26 + b"0" * 10
@@ -43,7 +43,7 @@ def is_ordinary(value: str, *, is_quoted: bool = True, is_phrase: bool = False) 
     value = _ENCODING.sub("", value.strip()[:_MAX_JUDGED_CHARS])
     if (
         len(value) < _MIN_SECRET_CHARS
-        or value.lower().rstrip(".,;:!?") in _entry("word about a secret").word_set
+        or value.lower().rstrip(".,;:!?)") in _entry("word about a secret").word_set
     ):
         return True
     if _matches("placeholder", value) or _matches("path or address", value):
