@@ -294,6 +294,21 @@ class TestNobodysFault:
         assert [] == seen(*steps)
         assert seen(*[failing("fetch", {"mirror": n}, error) for n in range(5)])
 
+    def test_searching_by_halving(self):
+        """
+        Attempts that each go half as far as the last search for something; one more each time does not.
+        """
+        halves = [
+            shell(f"deploy --build {n} && smoke", "smoke: FAILED", error="exit 1")
+            for n in (800, 400, 200, 100, 50, 25, 13)
+        ]
+        ports = [
+            shell(f"serve --port {n} && smoke", "smoke: FAILED", error="exit 1") for n in range(3000, 3007)
+        ]
+
+        assert [] == seen(*halves)
+        assert seen(*ports)
+
     def test_waiting(self):
         """
         Neither is waiting for what is not there yet.

@@ -102,7 +102,7 @@ class RepetitionMemory(Struct):
         self, step: ToolStep, patience: int | None = None, window: int | None = None
     ) -> LoopMatch | None:
         """Record a step, and return what it repeats, if anything."""
-        if step.is_work_done and self.segment.record_work(step.call_key):
+        if step.is_work_done and self.segment.record_work(step):
             self._start_segment()
         seen = self.calls.get(step.call_key)
         if seen is not None and step.outcome.known and not step.has_seen(seen.last_seq):
