@@ -7,6 +7,10 @@ from steadyhelm.detectors.stagnation import StagnationMemory
 from steadyhelm.loops.repetitions import RepetitionMemory
 
 BODY = "the ledger has forty open rows and no lock on any of them"
+WAY = (
+    "How to find us: from the station walk along the quay until the white tower, then turn left into the lane"
+    " behind it, and ring at number twelve."
+)
 BIRDS = ("falcon", "heron", "otter", "lynx", "raven")
 
 
@@ -86,6 +90,40 @@ class TestIdentifiers:
 
         assert [2, 3] == seen(*looks(*readers))
         assert [] == seen(*looks(*comments))
+
+    @pytest.mark.parametrize("order", [(0, 1, 2, 0, 1), (0, 1, 0, 2, 1, 0)])
+    def test_a_sentence_that_comes_back(self, order):
+        """
+        A sentence that is another one each time is no news once it comes back; until then it may be.
+        """
+        page = "The museum of Bergen.\nOpen from ten to five.\nNo tickets are sold here.\n{}\n" + WAY
+        hints = [
+            page.format(it)
+            for it in (
+                "Try our podcast about ships, storms and salted fish.",
+                "Spring sale ends this Sunday, hurry before it rains.",
+                "Win a city trip with seven nights in Lisbon.",
+                "Ask Anna whenever guided tours suit you better.",
+            )
+        ]
+
+        assert [] == seen(*looks(*hints))
+        assert seen(*looks(*[hints[it] for it in (2, *order)]))
+
+    @pytest.mark.parametrize(
+        "sentences",
+        [
+            ["Step 1 is running.", "Step 2 is running.", "Step 3 is running.", "Step 1 is running."] * 2,
+            ["The gate is open.", "The gate is shut.", "The gate is open.", "The gate is jammed."] * 2,
+        ],
+    )
+    def test_a_sentence_that_changes(self, sentences):
+        """
+        A sentence that says another thing of the same is news, also when it comes back.
+        """
+        page = "The port of Bergen.\nSeen from the bridge.\nAll times are local.\n{}\n" + WAY
+
+        assert [] == seen(*looks(*[page.format(it) for it in sentences]))
 
     def test_in_a_long_result(self):
         """

@@ -52,6 +52,7 @@ _STARTED_LABELS: Final = frozenset(
 _AUDIENCE_WORDS: Final = frozenset(
     {"console", "online", "readers", "viewers", "viewing", "views", "visitors", "visits", "watching"}
 )
+_AUDIENCE: Final = re.compile(rf"\b\d[\d.,]*(?= (?:{'|'.join(sorted(_AUDIENCE_WORDS))})\b)")
 _STATE_WORDS: Final = frozenset(
     """
     active approved available away blocked bad busy closed complete critical degraded done down empty error
@@ -152,7 +153,7 @@ def _is_audience(label: str, word: str, follower: str) -> bool:
     >>> _is_audience("small", "210", "readers"), _is_audience("with", "210", "rows")
     (True, False)
     """
-    beside = {label.lower(), follower.lower()}
+    beside = {label.lower().strip(".!"), follower.lower().strip(".!")}
     return _NUMBER.match(word) is not None and not beside.isdisjoint(_AUDIENCE_WORDS)
 
 
@@ -164,6 +165,16 @@ def _is_mostly_constant(pairs: list[tuple[str, str, str, str]], words: int) -> b
     return constant >= _MIN_WORDS_BESIDE_OPAQUE and all(
         _is_opaque(earlier) and _is_opaque(later) for _, earlier, later, _ in pairs
     )
+
+
+def mask_made_up(text: str) -> str:
+    """Return a text without what a machine made up, and without counts of who sees it.
+
+    >>> mask_made_up("session 3fa2c1d9e0, 8123 visits, 4 rows")
+    'session ~, ~ visits, 4 rows'
+    """
+    text = _AUDIENCE.sub("~", text)
+    return _TOKEN.sub(lambda found: "~" if _is_opaque(found[0]) else found[0], text)
 
 
 def _is_opaque(word: str) -> bool:
