@@ -369,6 +369,41 @@ class TestOtherWords:
 
         assert [3] == reported(StagnationMemory(), run(*steps))
 
+    def test_a_task_whose_answers_are_about_the_same(self):
+        """
+        Tasks with few words in common are one when their answers say the same of one subject.
+        """
+        tasks = (
+            "Please provide the main reasons of churn in the spring.",
+            "Prepare a short summary of spring churn drivers.",
+            "Analyse churn and name what drove it this spring.",
+            "Which drivers explain the churn of spring?",
+        )
+        answers = (
+            "The churn table of spring is empty, so there is nothing to name.",
+            "There are no rows in the spring churn table.",
+        )
+        steps = [call("delegate", {"task": it}, answers[n % 2]) for n, it in enumerate(tasks)]
+
+        assert [3] == reported(StagnationMemory(), run(*steps))
+
+    def test_answers_about_another_thing_each_time(self):
+        """
+        Orders in other words about other things are none, whatever wording their answers share.
+        """
+        orders = (
+            "Check the licence of {}.",
+            "Which licence terms does {} have?",
+            "Look at {} and its licence.",
+        )
+        replies = ("The licence of {} is BSD.", "{} has a BSD licence.", "It is BSD, says the licence of {}.")
+        steps = [
+            call("delegate", {"task": orders[n % 3].format(it)}, replies[n % 3].format(it))
+            for n, it in enumerate(BIRDS)
+        ]
+
+        assert [] == reported(StagnationMemory(), run(*steps))
+
     def test_a_task_handed_over_again(self):
         """
         A request that comes back from each hand-over is one task; money sent to many is none.

@@ -11,6 +11,7 @@ from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.questions import read_question, says_nothing
 from steadyhelm.loops.similarity import find_slot
 from steadyhelm.loops.steps import ToolStep
+from steadyhelm.noise import mask_noise
 
 SAME_TASKS_OF_LOOP: Final = 4
 SAME_PLANS_OF_LOOP: Final = 4
@@ -19,6 +20,8 @@ _MAX_KEPT: Final = 8
 _MIN_TASK_WORDS: Final = 3
 _MAX_TEXT_CHARS: Final = 1000
 _SIMILAR_TASK: Final = 0.5
+_LOOSELY_SIMILAR_TASK: Final = 0.2
+_MIN_SUBJECT_WORDS: Final = 2
 _SIMILAR_ANSWER: Final = 0.4
 _SIMILAR_PLAN: Final = 0.6
 
@@ -75,11 +78,13 @@ class RewordingMemory(Struct):
         return None
 
     def _match_task(self, step: ToolStep, task: str) -> LoopMatch | None:
-        answer = step.outcome.sample[:_MAX_TEXT_CHARS]
+        answer = mask_noise(step.outcome.sample[:_MAX_TEXT_CHARS])
         similar = [
             it
             for it in self.delegations
-            if step.has_seen(it.seq) and _is_same_task(it.task, task) and _is_same_answer(it.answer, answer)
+            if step.has_seen(it.seq)
+            and _is_same_answer(it.answer, answer)
+            and _is_same_task(it, task, answer)
         ]
         event = step.event
         self.delegations = [*self.delegations, Delegation(task, answer, event.seq, event.event_id)][
@@ -134,8 +139,22 @@ def _find_task(step: ToolStep) -> str | None:
     return None
 
 
-def _is_same_task(one: str, other: str) -> bool:
-    return content_overlap(list_content_words(one), list_content_words(other)) >= _SIMILAR_TASK
+def _is_same_task(before: Delegation, task: str, answer: str) -> bool:
+    """Return whether a task is an earlier one in other words, or has an answer about the same subject."""
+    one, other = list_content_words(before.task), list_content_words(task)
+    overlap = content_overlap(one, other)
+    if overlap >= _SIMILAR_TASK:
+        return True
+    if answer == before.answer:
+        return False  # a verdict in fixed words says nothing of what it is about
+    # What a task and its answer both name is what it is about.
+    about, about_before = other & list_content_words(answer), one & list_content_words(before.answer)
+    is_one_subject = about <= about_before or about_before <= about
+    return (
+        overlap >= _LOOSELY_SIMILAR_TASK
+        and is_one_subject
+        and len(about & about_before) >= _MIN_SUBJECT_WORDS
+    )
 
 
 def _is_same_plan(one: frozenset[str], other: frozenset[str]) -> bool:
