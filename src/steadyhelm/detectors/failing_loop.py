@@ -190,6 +190,8 @@ class FailureMemory(Struct):
             self.calls.clear()
             self.errors.clear()
             self.outages.clear()
+            if step.takes_next:
+                self.commands.clear()  # what fails now fails at the next thing
         self.steps += 1
         outcome = step.outcome
         self.without_result = None if outcome.known else Attempt.from_step(step)
