@@ -43,9 +43,17 @@ class TestIdentifiers:
             [f"{it} modules, {BODY}" for it in ("compiling", "linking", "packing", "signing")],
             [f"{n} of 90 done, {BODY}" for n in (3, 9, 14, 20)],
             [f"transferred 40{n}12 bytes so far, {BODY}" for n in range(4)],
+            [f"{it} sails to {it} pier, {BODY}, says {it}" for it in BIRDS],
             [f"{it}" for it in BIRDS],
         ],
-        ids=["a phase", "what is being done", "a small number", "a number that rises", "all of it"],
+        ids=[
+            "a phase",
+            "what is being done",
+            "a small number",
+            "a number that rises",
+            "three names",
+            "all of it",
+        ],
     )
     def test_progress_is_none(self, results):
         """
@@ -85,7 +93,7 @@ class TestIdentifiers:
         """
         page = "<script nonce='{}'></script><h1>Bees in town</h1><p>By the editors of the magazine.</p>{}"
         nonces = ("7feb561932", "026f026f02", "4f38105ce2", "92c08fb692")
-        readers = [page.format(it, f"{n} readers online") for n, it in enumerate(nonces, 210)]
+        readers = [page.format(it, f"{n} people are viewing") for n, it in enumerate(nonces, 210)]
         comments = [page.format(it, f"{n} comments so far") for n, it in enumerate(nonces, 210)]
 
         assert [2, 3] == seen(*looks(*readers))
@@ -402,7 +410,15 @@ class TestOtherWords:
             for n, it in enumerate(BIRDS)
         ]
 
+        verdicts = ("No leaks were found in the module.", "The module has no leaks.")
+        checks = ("Look for leaks in the {} module.", "Does the module {} leak?")
+        checked = [
+            call("delegate", {"task": checks[n % 2].format(it)}, verdicts[n % 2])
+            for n, it in enumerate(BIRDS)
+        ]
+
         assert [] == reported(StagnationMemory(), run(*steps))
+        assert [] == reported(StagnationMemory(), run(*checked))
 
     def test_a_task_handed_over_again(self):
         """

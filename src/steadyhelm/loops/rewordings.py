@@ -2,6 +2,7 @@
 
 import functools
 import re
+from collections import Counter
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -22,6 +23,7 @@ _MAX_TEXT_CHARS: Final = 1000
 _SIMILAR_TASK: Final = 0.5
 _LOOSELY_SIMILAR_TASK: Final = 0.2
 _MIN_SUBJECT_WORDS: Final = 2
+_MAX_OWN_WORDS: Final = 2
 _SIMILAR_ANSWER: Final = 0.4
 _SIMILAR_PLAN: Final = 0.6
 
@@ -95,7 +97,7 @@ class RewordingMemory(Struct):
         if known and 2 * max(map(known.count, known)) > len(slots):
             return None  # one task about another thing each time
         count = len(similar) + 1
-        if count < SAME_TASKS_OF_LOOP:
+        if count < SAME_TASKS_OF_LOOP or _is_batch([*(it.task for it in similar), task]):
             return None
         return LoopMatch(
             pattern="reworded task",
@@ -143,18 +145,23 @@ def _is_same_task(before: Delegation, task: str, answer: str) -> bool:
     """Return whether a task is an earlier one in other words, or has an answer about the same subject."""
     one, other = list_content_words(before.task), list_content_words(task)
     overlap = content_overlap(one, other)
-    if overlap >= _SIMILAR_TASK:
-        return True
-    if answer == before.answer:
-        return False  # a verdict in fixed words says nothing of what it is about
     # What a task and its answer both name is what it is about.
     about, about_before = other & list_content_words(answer), one & list_content_words(before.answer)
-    is_one_subject = about <= about_before or about_before <= about
-    return (
-        overlap >= _LOOSELY_SIMILAR_TASK
-        and is_one_subject
-        and len(about & about_before) >= _MIN_SUBJECT_WORDS
-    )
+    if not (about <= about_before or about_before <= about):
+        return False
+    if overlap >= _SIMILAR_TASK:
+        return True
+    # A verdict in fixed words says nothing of what it is about.
+    is_one_subject = answer != before.answer and len(about & about_before) >= _MIN_SUBJECT_WORDS
+    return overlap >= _LOOSELY_SIMILAR_TASK and is_one_subject
+
+
+def _is_batch(tasks: list[str]) -> bool:
+    """Return whether each of these tasks names one thing that none of the others names."""
+    words = [list_content_words(task) for task in tasks]
+    named = Counter(word for it in words for word in it)
+    own = [sum(named[word] == 1 for word in it) for it in words]
+    return all(1 <= it <= _MAX_OWN_WORDS for it in own)
 
 
 def _is_same_plan(one: frozenset[str], other: frozenset[str]) -> bool:
