@@ -294,6 +294,31 @@ class TestNobodysFault:
         assert [] == seen(*steps)
         assert seen(*[failing("fetch", {"mirror": n}, error) for n in range(5)])
 
+    def test_a_test_that_fails_at_each_commit(self):
+        """
+        A test that fails at every commit of a bisection fails at another thing each time.
+        """
+        fails = failing("Bash", {"command": "./smoke.sh"}, "upload: FAIL")
+        bisects = [shell("git bisect bad", f"Bisecting: {n} revisions left") for n in (90, 45, 22, 11, 5)]
+
+        assert [] == seen(*[step for it in bisects for step in (fails, it)])
+        assert seen(*[step for n in range(5) for step in (fails, edit("a.py", f"v{n}", f"v{n + 1}"))])
+
+    def test_searching_by_halving(self):
+        """
+        Attempts that each go half as far as the last search for something; one more each time does not.
+        """
+        halves = [
+            shell(f"deploy --build {n} && smoke", "smoke: FAILED", error="exit 1")
+            for n in (800, 400, 200, 100, 50, 25, 13)
+        ]
+        ports = [
+            shell(f"serve --port {n} && smoke", "smoke: FAILED", error="exit 1") for n in range(3000, 3007)
+        ]
+
+        assert [] == seen(*halves)
+        assert seen(*ports)
+
     def test_waiting(self):
         """
         Neither is waiting for what is not there yet.

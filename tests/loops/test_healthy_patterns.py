@@ -68,6 +68,13 @@ PATTERNS = {
         shell(f"helm upgrade {name(n)} ./charts/{name(n)}", f"Release {name(n)} has been upgraded"),
         shell("kubectl get nodes --no-headers | grep -vc Ready", "0"),
     ],
+    "a bisection": lambda n: [
+        shell("./smoke.sh", "upload: ok"),
+        shell(
+            "git bisect good",
+            f"Bisecting: {400 - n} revisions left to test after this\n[{n:040x}] change {n}",
+        ),
+    ],
     "page of a query": lambda n: [call("search", {"query": f"open invoices page {n + 1}"}, text(n))],
     # And more.
     "acknowledged writes": lambda n: [

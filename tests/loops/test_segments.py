@@ -11,7 +11,7 @@ from steadyhelm.loops.steps import read_step
 def observe(tracker, event):
     if event.action_type == TOOL_CALL:
         step = read_step(event)
-        return "work" if step.is_work_done and tracker.record_work(step.call_key) else ""
+        return "work" if step.is_work_done and tracker.record_work(step) else ""
     return "message" if tracker.record_message(event) else ""
 
 

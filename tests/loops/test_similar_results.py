@@ -7,6 +7,10 @@ from steadyhelm.detectors.stagnation import StagnationMemory
 from steadyhelm.loops.repetitions import RepetitionMemory
 
 BODY = "the ledger has forty open rows and no lock on any of them"
+WAY = (
+    "How to find us: from the station walk along the quay until the white tower, then turn left into the lane"
+    " behind it, and ring at number twelve."
+)
 BIRDS = ("falcon", "heron", "otter", "lynx", "raven")
 
 
@@ -39,9 +43,17 @@ class TestIdentifiers:
             [f"{it} modules, {BODY}" for it in ("compiling", "linking", "packing", "signing")],
             [f"{n} of 90 done, {BODY}" for n in (3, 9, 14, 20)],
             [f"transferred 40{n}12 bytes so far, {BODY}" for n in range(4)],
+            [f"{it} sails to {it} pier, {BODY}, says {it}" for it in BIRDS],
             [f"{it}" for it in BIRDS],
         ],
-        ids=["a phase", "what is being done", "a small number", "a number that rises", "all of it"],
+        ids=[
+            "a phase",
+            "what is being done",
+            "a small number",
+            "a number that rises",
+            "three names",
+            "all of it",
+        ],
     )
     def test_progress_is_none(self, results):
         """
@@ -81,11 +93,45 @@ class TestIdentifiers:
         """
         page = "<script nonce='{}'></script><h1>Bees in town</h1><p>By the editors of the magazine.</p>{}"
         nonces = ("7feb561932", "026f026f02", "4f38105ce2", "92c08fb692")
-        readers = [page.format(it, f"{n} readers online") for n, it in enumerate(nonces, 210)]
+        readers = [page.format(it, f"{n} people are viewing") for n, it in enumerate(nonces, 210)]
         comments = [page.format(it, f"{n} comments so far") for n, it in enumerate(nonces, 210)]
 
         assert [2, 3] == seen(*looks(*readers))
         assert [] == seen(*looks(*comments))
+
+    @pytest.mark.parametrize("order", [(0, 1, 2, 0, 1), (0, 1, 0, 2, 1, 0)])
+    def test_a_sentence_that_comes_back(self, order):
+        """
+        A sentence that is another one each time is no news once it comes back; until then it may be.
+        """
+        page = "The museum of Bergen.\nOpen from ten to five.\nNo tickets are sold here.\n{}\n" + WAY
+        hints = [
+            page.format(it)
+            for it in (
+                "Try our podcast about ships, storms and salted fish.",
+                "Spring sale ends this Sunday, hurry before it rains.",
+                "Win a city trip with seven nights in Lisbon.",
+                "Ask Anna whenever guided tours suit you better.",
+            )
+        ]
+
+        assert [] == seen(*looks(*hints))
+        assert seen(*looks(*[hints[it] for it in (2, *order)]))
+
+    @pytest.mark.parametrize(
+        "sentences",
+        [
+            ["Step 1 is running.", "Step 2 is running.", "Step 3 is running.", "Step 1 is running."] * 2,
+            ["The gate is open.", "The gate is shut.", "The gate is open.", "The gate is jammed."] * 2,
+        ],
+    )
+    def test_a_sentence_that_changes(self, sentences):
+        """
+        A sentence that says another thing of the same is news, also when it comes back.
+        """
+        page = "The port of Bergen.\nSeen from the bridge.\nAll times are local.\n{}\n" + WAY
+
+        assert [] == seen(*looks(*[page.format(it) for it in sentences]))
 
     def test_in_a_long_result(self):
         """
@@ -330,6 +376,49 @@ class TestOtherWords:
         ]
 
         assert [3] == reported(StagnationMemory(), run(*steps))
+
+    def test_a_task_whose_answers_are_about_the_same(self):
+        """
+        Tasks with few words in common are one when their answers say the same of one subject.
+        """
+        tasks = (
+            "Please provide the main reasons of churn in the spring.",
+            "Prepare a short summary of spring churn drivers.",
+            "Analyse churn and name what drove it this spring.",
+            "Which drivers explain the churn of spring?",
+        )
+        answers = (
+            "The churn table of spring is empty, so there is nothing to name.",
+            "There are no rows in the spring churn table.",
+        )
+        steps = [call("delegate", {"task": it}, answers[n % 2]) for n, it in enumerate(tasks)]
+
+        assert [3] == reported(StagnationMemory(), run(*steps))
+
+    def test_answers_about_another_thing_each_time(self):
+        """
+        Orders in other words about other things are none, whatever wording their answers share.
+        """
+        orders = (
+            "Check the licence of {}.",
+            "Which licence terms does {} have?",
+            "Look at {} and its licence.",
+        )
+        replies = ("The licence of {} is BSD.", "{} has a BSD licence.", "It is BSD, says the licence of {}.")
+        steps = [
+            call("delegate", {"task": orders[n % 3].format(it)}, replies[n % 3].format(it))
+            for n, it in enumerate(BIRDS)
+        ]
+
+        verdicts = ("No leaks were found in the module.", "The module has no leaks.")
+        checks = ("Look for leaks in the {} module.", "Does the module {} leak?")
+        checked = [
+            call("delegate", {"task": checks[n % 2].format(it)}, verdicts[n % 2])
+            for n, it in enumerate(BIRDS)
+        ]
+
+        assert [] == reported(StagnationMemory(), run(*steps))
+        assert [] == reported(StagnationMemory(), run(*checked))
 
     def test_a_task_handed_over_again(self):
         """

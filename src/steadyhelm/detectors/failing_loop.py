@@ -13,6 +13,7 @@ from steadyhelm.events import (
     USER_MESSAGE,
     TraceEvent,
 )
+from steadyhelm.loops.halving import Halving
 from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
     LoopDetector,
@@ -107,6 +108,7 @@ class FailureRun(Struct):
     first_arguments: bytes = b""
     count: int = 1
     overlap: float = 1.0
+    halving: Halving = field(default_factory=Halving)
     is_reported: bool = False
 
     @classmethod
@@ -115,6 +117,7 @@ class FailureRun(Struct):
         ids, is_repetition = [attempt.event_id], attempt.has_result
         run = cls(attempt.arguments, segment, attempt.seq, step_number, ids, is_repetition, error)
         run.first_error, run.first_arguments = error, attempt.arguments
+        run.halving.record(attempt.arguments)
         return run
 
     def add(self, attempt: Attempt, step_number: int) -> None:
@@ -124,6 +127,7 @@ class FailureRun(Struct):
             self.overlap = min(self.overlap, word_overlap(words, before))
         self.is_repetition &= words == before
         self.arguments = attempt.arguments
+        self.halving.record(attempt.arguments)
         self.count += 1
         self.last_seq, self.last_step = attempt.seq, step_number
         self.ids = [*self.ids, attempt.event_id][-MAX_EVIDENCE_IDS:]
@@ -181,11 +185,13 @@ class FailureMemory(Struct):
 
     def observe_step(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return what it fails at again, if anything."""
-        if step.is_work_done and self.segment.record_work(step.call_key):
+        if step.is_work_done and self.segment.record_work(step):
             self.segment_number += 1
             self.calls.clear()
             self.errors.clear()
             self.outages.clear()
+            if step.takes_next:
+                self.commands.clear()  # what fails now fails at the next thing
         self.steps += 1
         outcome = step.outcome
         self.without_result = None if outcome.known else Attempt.from_step(step)
@@ -310,7 +316,7 @@ class FailureMemory(Struct):
         run.ids = [run.ids[0], attempt.event_id]
         is_similar = run.overlap >= _SIMILAR_CALL_OVERLAP
         enough = SAME_ERROR_SIMILAR_CALLS if is_similar else SAME_ERROR_OTHER_CALLS
-        if run.count < enough or self._is_plain_repetition(run) or not is_report_due(run.count, enough):
+        if not is_report_due(run.count, enough) or run.halving.is_found or self._is_plain_repetition(run):
             return None
         run.is_reported = True
         message = f"{attempt.name} failed {run.count} times with the same error"
@@ -340,11 +346,7 @@ class FailureMemory(Struct):
         if not attempt.has_seen(run.last_seq):
             return None
         run.add(attempt, self.steps)
-        if (
-            run.count < FAILURES_IN_A_ROW
-            or run.is_repetition
-            or not is_report_due(run.count, FAILURES_IN_A_ROW)
-        ):
+        if not is_report_due(run.count, FAILURES_IN_A_ROW) or run.is_repetition or run.halving.is_found:
             return None
         message = f"{run.count} calls in a row have failed, {attempt.name} the last of them"
         return _match("dead end", run, FAILURES_IN_A_ROW, message)

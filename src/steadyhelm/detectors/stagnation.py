@@ -113,7 +113,7 @@ class StagnationMemory(Struct):
         is_foreseen: bool = False,
     ) -> LoopMatch | None:
         """Record a step, and return what it asks again, if anything."""
-        if step.is_work_done and self.segment.record_work(step.call_key):
+        if step.is_work_done and self.segment.record_work(step):
             self._start_segment()
         self.steps += 1
         is_answer = step.kind == "look" or (step.kind == "work" and not step.is_work_done)

@@ -5,8 +5,9 @@ from typing import Final, Self
 from msgspec import Struct, field
 
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS
-from steadyhelm.loops.outcomes import CallOutcome
+from steadyhelm.loops.outcomes import CallOutcome, extract_text
 from steadyhelm.loops.questions import says_same_nothing
+from steadyhelm.loops.rotating_pages import RotatingPage
 from steadyhelm.loops.similarity import VaryingWords, is_course, takes_next
 from steadyhelm.loops.steps import ToolStep
 from steadyhelm.loops.waiting import Intervals
@@ -33,6 +34,7 @@ class RepeatedCall(Struct):
     count: int = 1
     in_a_row: int = 1
     numbers: tuple[tuple[float, ...], ...] = ()
+    page: RotatingPage | None = None
 
     @classmethod
     def start(cls, step: ToolStep, step_number: int, news: int, busy_s: float) -> Self:
@@ -50,7 +52,19 @@ class RepeatedCall(Struct):
             return None
         if seen.equals(outcome):
             return find_volatile_parts(outcome.sample)
-        return None if takes_next(step.event.action_name) else self._find_varying(step)
+        if takes_next(step.event.action_name):
+            return None
+        varying = self._find_varying(step)
+        if varying is None and self.page is not None:
+            return self.page.replace(extract_text(step.event.output_data))
+        return varying
+
+    def start_again(self, step: ToolStep, step_number: int, news: int, busy_s: float) -> Self:
+        """Return the record of the same call with a new result, in which a sentence may rotate."""
+        record = self.start(step, step_number, news, busy_s)
+        if step.kind == "look" and not step.outcome.failed and not step.outcome.is_short:
+            record.page = RotatingPage.read(extract_text(step.event.output_data))
+        return record
 
     def _find_varying(self, step: ToolStep) -> tuple[str, ...] | None:
         seen, outcome = self.outcome, step.outcome
@@ -72,7 +86,12 @@ class RepeatedCall(Struct):
 
     @property
     def has_course(self) -> bool:
-        """Whether a number in its results only rose or only fell so far: then it may count something."""
+        """Whether a number in its results only rose or only fell so far: then it may count something.
+
+        A sentence that has replaced others and never came back may be news as well.
+        """
+        if self.page is not None and self.page.has_rotated and not self.page.has_returned:
+            return True
         width = min(map(len, self.numbers), default=0)
         return any(is_course([row[column] for row in self.numbers]) for column in range(width))
 

@@ -14,6 +14,7 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.detector import Detector
 from steadyhelm.events import TOOL_CALL, USER_MESSAGE, RunInfo, TraceEvent
 from steadyhelm.findings import DriftEvent
+from steadyhelm.loops.steps import ToolStep
 from steadyhelm.loops.user_words import RepetitionRequest, asks_to_wait, is_go_on, read_request
 
 MAX_EVIDENCE_IDS: Final = 24
@@ -160,16 +161,20 @@ class SegmentTracker(Struct):
     `request` is what the user asked to be repeated, `is_told_to_wait` whether to wait for something.
     """
 
-    work_calls: dict[int, None] = field(default_factory=dict)
+    work_calls: dict[int, int | None] = field(default_factory=dict)
     last_message: int = 0
     request: RepetitionRequest | None = None
     is_told_to_wait: bool = False
 
-    def record_work(self, call_key: int) -> bool:
-        """Record a call that changed something, and return whether it was not made before."""
-        if call_key in self.work_calls:
+    def record_work(self, step: ToolStep) -> bool:
+        """Record a call that changed something, and return whether it was not made before.
+
+        One that takes the next thing each time, with another result, is new work.
+        """
+        key, result = step.call_key, step.outcome.raw if step.takes_next else None
+        if key in self.work_calls and self.work_calls[key] == result:
             return False
-        self.work_calls[call_key] = None
+        self.work_calls[key] = result
         if len(self.work_calls) > _MAX_WORK_CALLS:
             del self.work_calls[next(iter(self.work_calls))]
         return True

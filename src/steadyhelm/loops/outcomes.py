@@ -148,7 +148,8 @@ _REJECTION: Final = re.compile(
 )
 _FINAL_STATE: Final = re.compile(
     r"\b(?:status|state|conclusion|phase|result)\W{1,6}(?:fail(?:ed|ure)|error|cancell?ed|expired|complete|succe"
-    r"|finished|done|closed|rejected|aborted|terminated|timed_out|merged|denied)"
+    r"|finished|done|closed|rejected|aborted|terminated|timed_out|merged|denied|declined|refused|approved"
+    r"|accepted|resolved|delivered|archived|withdrawn)"
 )
 """A state that does not change any more."""
 _SUCCESS_AT_START: Final = re.compile(

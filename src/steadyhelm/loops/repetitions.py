@@ -102,7 +102,7 @@ class RepetitionMemory(Struct):
         self, step: ToolStep, patience: int | None = None, window: int | None = None
     ) -> LoopMatch | None:
         """Record a step, and return what it repeats, if anything."""
-        if step.is_work_done and self.segment.record_work(step.call_key):
+        if step.is_work_done and self.segment.record_work(step):
             self._start_segment()
         seen = self.calls.get(step.call_key)
         if seen is not None and step.outcome.known and not step.has_seen(seen.last_seq):
@@ -134,7 +134,9 @@ class RepetitionMemory(Struct):
         ignored = seen.find_difference(step)
         if ignored is None:
             self.waits.record(step.event.action_name, seen.times.waited_s)
-            self._remember(step)
+            self.news += 1
+            again = seen.start_again(step, self.steps, self.news, self.busy_s)
+            self.calls.keep(step.call_key, again)
             return None
         # Asked again after a wait: that is polling.
         is_polling = (step.kind == "wait" and not (ignored and not seen.outcome.equals(step.outcome))) or (

@@ -2,6 +2,7 @@
 
 import functools
 import re
+from collections import Counter
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -11,6 +12,7 @@ from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.questions import read_question, says_nothing
 from steadyhelm.loops.similarity import find_slot
 from steadyhelm.loops.steps import ToolStep
+from steadyhelm.noise import mask_noise
 
 SAME_TASKS_OF_LOOP: Final = 4
 SAME_PLANS_OF_LOOP: Final = 4
@@ -19,6 +21,9 @@ _MAX_KEPT: Final = 8
 _MIN_TASK_WORDS: Final = 3
 _MAX_TEXT_CHARS: Final = 1000
 _SIMILAR_TASK: Final = 0.5
+_LOOSELY_SIMILAR_TASK: Final = 0.2
+_MIN_SUBJECT_WORDS: Final = 2
+_MAX_OWN_WORDS: Final = 2
 _SIMILAR_ANSWER: Final = 0.4
 _SIMILAR_PLAN: Final = 0.6
 
@@ -75,11 +80,13 @@ class RewordingMemory(Struct):
         return None
 
     def _match_task(self, step: ToolStep, task: str) -> LoopMatch | None:
-        answer = step.outcome.sample[:_MAX_TEXT_CHARS]
+        answer = mask_noise(step.outcome.sample[:_MAX_TEXT_CHARS])
         similar = [
             it
             for it in self.delegations
-            if step.has_seen(it.seq) and _is_same_task(it.task, task) and _is_same_answer(it.answer, answer)
+            if step.has_seen(it.seq)
+            and _is_same_answer(it.answer, answer)
+            and _is_same_task(it, task, answer)
         ]
         event = step.event
         self.delegations = [*self.delegations, Delegation(task, answer, event.seq, event.event_id)][
@@ -90,7 +97,7 @@ class RewordingMemory(Struct):
         if known and 2 * max(map(known.count, known)) > len(slots):
             return None  # one task about another thing each time
         count = len(similar) + 1
-        if count < SAME_TASKS_OF_LOOP:
+        if count < SAME_TASKS_OF_LOOP or _is_batch([*(it.task for it in similar), task]):
             return None
         return LoopMatch(
             pattern="reworded task",
@@ -134,8 +141,27 @@ def _find_task(step: ToolStep) -> str | None:
     return None
 
 
-def _is_same_task(one: str, other: str) -> bool:
-    return content_overlap(list_content_words(one), list_content_words(other)) >= _SIMILAR_TASK
+def _is_same_task(before: Delegation, task: str, answer: str) -> bool:
+    """Return whether a task is an earlier one in other words, or has an answer about the same subject."""
+    one, other = list_content_words(before.task), list_content_words(task)
+    overlap = content_overlap(one, other)
+    # What a task and its answer both name is what it is about.
+    about, about_before = other & list_content_words(answer), one & list_content_words(before.answer)
+    if not (about <= about_before or about_before <= about):
+        return False
+    if overlap >= _SIMILAR_TASK:
+        return True
+    # A verdict in fixed words says nothing of what it is about.
+    is_one_subject = answer != before.answer and len(about & about_before) >= _MIN_SUBJECT_WORDS
+    return overlap >= _LOOSELY_SIMILAR_TASK and is_one_subject
+
+
+def _is_batch(tasks: list[str]) -> bool:
+    """Return whether each of these tasks names one thing that none of the others names."""
+    words = [list_content_words(task) for task in tasks]
+    named = Counter(word for it in words for word in it)
+    own = [sum(named[word] == 1 for word in it) for it in words]
+    return all(1 <= it <= _MAX_OWN_WORDS for it in own)
 
 
 def _is_same_plan(one: frozenset[str], other: frozenset[str]) -> bool:

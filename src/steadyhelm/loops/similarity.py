@@ -15,6 +15,7 @@ from steadyhelm.noise import find_difference, mask_noise
 
 _MAX_VARYING_SHARE: Final = 0.25
 _MAX_VARYING_WORDS: Final = 10
+_MAX_VARYING_NAMES: Final = 2
 _MIN_CONSTANT_WORDS: Final = 6
 _MIN_WORDS_BESIDE_OPAQUE: Final = 2
 _MIN_OPAQUE_CHARS: Final = 8
@@ -48,9 +49,11 @@ _PROGRESS_LABELS: Final = frozenset(
 _STARTED_LABELS: Final = frozenset(
     {"session", "process", "pid", "job", "container", "worker", "instance", "handle", "thread", "request"}
 )
-# A count beside one of these tells how many people see a page, or what its scripts say: it is no progress.
-_AUDIENCE_WORDS: Final = frozenset(
-    {"console", "online", "readers", "viewers", "viewing", "views", "visitors", "visits", "watching"}
+# How many people see a page, or how much its scripts say, is no progress.
+_AUDIENCE: Final = re.compile(
+    r"\b\d[\d.,]*(?=(?: (?:people|users|others|guests|customers))?(?: (?:are|is|have|currently))*"
+    r" (?:online|readers|viewers|viewing|views|visitors|visits|watching)\b)"
+    r"|(?<=\bconsole: )\d+"
 )
 _STATE_WORDS: Final = frozenset(
     """
@@ -118,7 +121,7 @@ def find_varying_words(one: str, other: str, *, cut_at: int = 0) -> VaryingWords
     if cut_at:
         before, after = _join_parts(one, other, cut_at)
     else:
-        before, after = _TOKEN.findall(mask_noise(one)), _TOKEN.findall(mask_noise(other))
+        before, after = (_TOKEN.findall(mask_noise(_AUDIENCE.sub("~", text))) for text in (one, other))
     shorter = min(len(before), len(after))
     if max(len(before), len(after)) > _MAX_COMPARED_WORDS or shorter <= _MIN_WORDS_BESIDE_OPAQUE:
         return None
@@ -128,10 +131,7 @@ def find_varying_words(one: str, other: str, *, cut_at: int = 0) -> VaryingWords
         return None
     labels, words, numbers_before, numbers = [], [], [], []
     is_made_up = True
-    for label, earlier, later, follower in pairs:
-        if _is_audience(label, earlier, follower) and _is_audience(label, later, follower):
-            words.append(later)
-            continue
+    for label, earlier, later in pairs:
         if not _is_identifier(label, earlier) or not _is_identifier(label, later):
             return None
         is_made_up = is_made_up and _is_opaque(earlier) and _is_opaque(later)
@@ -140,30 +140,32 @@ def find_varying_words(one: str, other: str, *, cut_at: int = 0) -> VaryingWords
         if _NUMBER.match(later) and _NUMBER.match(earlier):
             numbers_before.append(_to_number(earlier))
             numbers.append(_to_number(later))
-    growth = sum(len(later) - len(earlier) for _, earlier, later, _ in pairs)
+    if sum(not any(map(str.isdigit, word)) for word in words) > _MAX_VARYING_NAMES:
+        return None  # other people, places and things are news
+    growth = sum(len(later) - len(earlier) for _, earlier, later in pairs)
     return VaryingWords(
         tuple(labels), tuple(words), tuple(numbers_before), tuple(numbers), growth, is_made_up
     )
 
 
-def _is_audience(label: str, word: str, follower: str) -> bool:
-    """Return whether a number only counts who sees a page.
-
-    >>> _is_audience("small", "210", "readers"), _is_audience("with", "210", "rows")
-    (True, False)
-    """
-    beside = {label.lower(), follower.lower()}
-    return _NUMBER.match(word) is not None and not beside.isdisjoint(_AUDIENCE_WORDS)
-
-
-def _is_mostly_constant(pairs: list[tuple[str, str, str, str]], words: int) -> bool:
+def _is_mostly_constant(pairs: list[tuple[str, str, str]], words: int) -> bool:
     """Return whether enough words stay beside those that vary: a few suffice beside opaque identifiers."""
     constant = words - len(pairs)
     if constant >= _MIN_CONSTANT_WORDS:
         return True
     return constant >= _MIN_WORDS_BESIDE_OPAQUE and all(
-        _is_opaque(earlier) and _is_opaque(later) for _, earlier, later, _ in pairs
+        _is_opaque(earlier) and _is_opaque(later) for _, earlier, later in pairs
     )
+
+
+def mask_made_up(text: str) -> str:
+    """Return a text without what a machine made up, and without counts of who sees it.
+
+    >>> mask_made_up("session 3fa2c1d9e0, 8123 visits, 4 rows")
+    'session ~, ~ visits, 4 rows'
+    """
+    text = _AUDIENCE.sub("~", text)
+    return _TOKEN.sub(lambda found: "~" if _is_opaque(found[0]) else found[0], text)
 
 
 def _is_opaque(word: str) -> bool:
@@ -197,9 +199,9 @@ def is_course(values: list[float]) -> bool:
     return all(rise > 0 for rise in rises) or all(rise < 0 for rise in rises)
 
 
-def _align(one: list[str], other: list[str], allowed: int) -> list[tuple[str, str, str, str]] | None:
-    """Return the words that differ with the words before and after them; None when there are too many."""
-    pairs: list[tuple[str, str, str, str]] = []
+def _align(one: list[str], other: list[str], allowed: int) -> list[tuple[str, str, str]] | None:
+    """Return the words that differ with the word before them; None when there are too many."""
+    pairs: list[tuple[str, str, str]] = []
     left = right = 0
     label = ""
     while left < len(one) and right < len(other):
@@ -211,13 +213,13 @@ def _align(one: list[str], other: list[str], allowed: int) -> list[tuple[str, st
         if step is None:
             return None
         earlier, later = " ".join(one[left : left + step[0]]), " ".join(other[right : right + step[1]])
-        pairs.append((label, earlier, later, "".join(one[left + step[0] : left + step[0] + 1])))
+        pairs.append((label, earlier, later))
         if len(pairs) > allowed:
             return None
         left, right = left + step[0], right + step[1]
     rest = (one[left:], other[right:])
     if any(rest):
-        pairs.append((label, " ".join(rest[0]), " ".join(rest[1]), ""))
+        pairs.append((label, " ".join(rest[0]), " ".join(rest[1])))
     return pairs if len(pairs) <= allowed and all(len(side) <= _MAX_LOOK_AHEAD for side in rest) else None
 
 

@@ -89,6 +89,11 @@ _SHELL_LOOKS: Final = frozenset({"checks", "diff", "history", "list", "ps", "sta
 """What a command that changes things only looks at, when it is its third word: `gh pr checks`."""
 _SHELL_WORK_FLAGS: Final = frozenset({"--fix", "--write", "--in-place", "--apply", "--fix-only", "migrate"})
 _SHELL_REDIRECT: Final = re.compile(r"[^0-9&>=-]>{1,2}\s*(?!/dev/null)[\w./~$\"']")
+_TAKES_NEXT: Final = re.compile(
+    r"\s*(?:cd [^;&|]+ && )?(?:git bisect (?:good|bad|skip|old|new)"
+    r"|git (?:rebase|am|cherry-pick) --(?:continue|skip)"
+    r"|alembic (?:upgrade|downgrade) [+-]\d)"
+)
 _SCRIPT_WORK: Final = re.compile(
     r"\bopen\([^)\n]{1,200}[\"'][wax]b?\+?[\"']|\.write_(?:text|bytes)\("
     r"|\b(?:os\.(?:remove|rename|replace|makedirs)|shutil\.(?:copy|move|rmtree))\w{0,5}\("
@@ -245,6 +250,12 @@ class ToolStep:
         """Whether the call itself failed: an outage does not count, and waiting is no attempt."""
         outcome = self.outcome
         return outcome.failed and outcome.known and not outcome.outage and self.kind != "wait"
+
+    @property
+    def takes_next(self) -> bool:
+        """Whether it is a command that goes one step on each time: `git bisect good`."""
+        command = first_argument(self.event.input_data, _COMMAND_ARGUMENTS)
+        return isinstance(command, str) and _TAKES_NEXT.match(command[:_MAX_PATH_CHARS]) is not None
 
     def has_seen(self, seq: int) -> bool:
         """Return whether the agent had seen the event with this `seq` when it made this call."""
