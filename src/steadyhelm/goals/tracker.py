@@ -204,9 +204,7 @@ class GoalTracker(Struct):
         if isinstance(event.input_data, str):
             text = to_text(event.input_data)
         else:
-            encoded = encode_arguments(event)[:_ARGUMENT_BYTES_READ]
-            encoded = _PARENT_FOLDERS.sub(b"", _ESCAPED.sub(b" ", encoded))
-            text = encoded.decode("utf-8", "replace")
+            text = _read_arguments(event).decode("utf-8", "replace")
         return self.dna.compare(tokenize(text, _ARGUMENT_CHARS_READ), weigh, is_used)
 
     def _update_vocabulary(self, dna: GoalDNA) -> None:
@@ -223,6 +221,14 @@ class GoalTracker(Struct):
 def is_plan_name(name: str) -> bool:
     """Return whether the name of a tool or state change says that it is about a plan."""
     return load_lexicon(__package__, "plans")["plan name"].search(name[:100]) is not None
+
+
+def _read_arguments(event: TraceEvent) -> bytes:
+    """Return the beginning of a call's arguments as JSON, without escapes and the folders of all calls."""
+    encoded = encode_arguments(event)[:_ARGUMENT_BYTES_READ]
+    if b"\\" in encoded:
+        encoded = _ESCAPED.sub(b" ", encoded)
+    return _PARENT_FOLDERS.sub(b"", encoded) if b'"/' in encoded else encoded
 
 
 def _last_path_parts(call: str) -> str:
