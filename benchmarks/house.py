@@ -6,6 +6,7 @@
     python -m benchmarks.house words      # every docstring with one of the words we avoid
     python -m benchmarks.house doors      # every short module that only one other module imports
     python -m benchmarks.house classes    # every public class name that is used twice
+    python -m benchmarks.house functions  # every function that takes more lines than nine in ten may
 
 Append a folder below `src/steadyhelm` to look at that part only.
 """
@@ -24,6 +25,8 @@ PACKAGE = ROOT / "steadyhelm"
 SHORT_LINES = 100
 LONG_LINES = 400
 LONG_FUNCTION_LINES = 60
+FUNCTION_LINES = 17
+"""What nine in ten functions stay within."""
 
 IRREGULAR = frozenset(
     [
@@ -330,16 +333,31 @@ def _classes(found: list[Module]) -> Iterator[str]:
         yield f"{name}: {', '.join(places)}"
 
 
+def _functions(found: list[Module]) -> Iterator[str]:
+    longer = [it for module in found for it in functions(module) if it.lines > FUNCTION_LINES]
+    for it in sorted(longer, key=lambda one: -one.lines):
+        yield f"{it.lines:4d} {it.where} {it.name}"
+
+
 def _plain_functions(found: list[Module]) -> Iterator[Function]:
     return (it for module in found for it in functions(module) if not it.is_property)
 
 
-ROWS = {"names": _names, "docs": _docs, "words": _words, "doors": _doors, "classes": _classes}
+ROWS = {
+    "names": _names,
+    "docs": _docs,
+    "words": _words,
+    "doors": _doors,
+    "classes": _classes,
+    "functions": _functions,
+}
 
 
 def main() -> None:
     """Print the table, or the rows behind one of its lines."""
-    what, *below = [*sys.argv[1:], "table"][: max(1, len(sys.argv) - 1)]
+    what, *below = sys.argv[1:] or ["table"]
+    if what not in {"table", *ROWS}:
+        sys.exit(__doc__)
     part = PACKAGE / below[0] if below else PACKAGE
     found = [module for module in modules() if module.path.is_relative_to(part)]
     if what == "table":

@@ -143,8 +143,9 @@ class Replay:
     def end(self, run: ReadRun) -> JudgedReplay:
         """End the run after its last event: judge it as a whole, and return the report."""
         # Known before the end: a detector that ends its work may forget why it could not look.
-        reasons = self.session.not_checked.items()
-        not_checked = [NotChecked(detector=name, reason=why) for name, why in reasons]
+        not_checked = [
+            NotChecked(detector=name, reason=why) for name, why in self.session.not_checked.items()
+        ]
         ending = self.session.end(at=run.events[-1].timestamp)
         self._take(int(run.events[-1].event_id), ending.findings, ending.incidents)
         incidents = list(self._incidents.values())

@@ -148,11 +148,8 @@ def mute_alerts(
     """Send no alerts of this agent and detector for a while. Incidents are still recorded."""
     from steadyhelm.incidents import Mute
 
-    seconds = parse_duration(lasts)
-    if not 0 < seconds <= _LONGEST_MUTE_S:
-        raise typer.BadParameter(f"--for must be more than 0 and at most 30d, got {lasts!r}.")
     now = time.time()
-    until = now + seconds
+    until = now + _parse_mute(lasts)
     with closing(context.obj.open_store(read_only=False)) as store:
         muted = store.find_incident(incident_id)
         store.mute(Mute(agent_id=muted.agent_id, detector=muted.detector, until=until, set_at=now))
@@ -205,11 +202,21 @@ def _format_row(incident: "Incident", muted: dict[tuple[str, str], "Mute"], now:
     )
 
 
+def _parse_mute(lasts: str) -> float:
+    seconds = parse_duration(lasts)
+    if not 0 < seconds <= _LONGEST_MUTE_S:
+        raise typer.BadParameter(f"--for must be more than 0 and at most 30d, got {lasts!r}.")
+    return seconds
+
+
 def _print_incident(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> None:
     console().print(_format_headline(incident))
-    until = _find_mute_end(incident, muted)
+    print_fields(_list_fields(incident, _find_mute_end(incident, muted)))
+
+
+def _list_fields(incident: "Incident", until: float | None) -> list[tuple[str, str]]:
     acknowledged_at = incident.acknowledged_at
-    lines = [
+    return [
         ("what", incident.message),
         ("advice", incident.suggested_action),
         ("agent", incident.agent_id),
@@ -223,7 +230,6 @@ def _print_incident(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) 
         ("acked", format_time(acknowledged_at) if acknowledged_at is not None else ""),
         ("muted", f"until {format_time(until)}" if until is not None else ""),
     ]
-    print_fields(lines)
 
 
 def _format_headline(incident: "Incident") -> "Text":

@@ -37,6 +37,11 @@ app = typer.Typer(help="Baselines: what is normal for each agent.", rich_markup_
 _TITLES: Final = ("agent", "version", "task", "state", "tokens p50/p95", "tool calls", "duration")
 _MEASURES: Final = (("tokens", "tokens"), ("tools", "tool calls"), ("duration_ms", "duration"))
 
+_KEEP_HINT: Final = (
+    "What a run usually takes is learnt from the runs stored here, and there are {runs}: "
+    "the next clean run replaces the imported figures. To keep them: {command}"
+)
+
 Version = Annotated[str | None, typer.Option("--version", help="The agent's version.")]
 Task = Annotated[str | None, typer.Option("--task", help="The type of task.")]
 
@@ -159,11 +164,7 @@ def import_baseline(
         )
     say(f"Imported the baseline of {_name(baseline)}: {baseline.progress}.")
     if not baseline.is_frozen and len(known) < min(baseline.calibration_runs, baseline.required_runs):
-        say(
-            f"What a run usually takes is learnt from the runs stored here, and there are {len(known)}: "
-            "the next clean run replaces the imported figures. "
-            f"To keep them: {_format_command('freeze', baseline)}"
-        )
+        say(_KEEP_HINT.format(runs=len(known), command=_format_command("freeze", baseline)))
 
 
 def _find_baselines(
@@ -239,9 +240,20 @@ def _format_amount(key: str, value: float) -> str:
     return format_duration(value / 1000) if key == "duration_ms" else format_count(value)
 
 
-def _print_baseline(baseline: "BaselineStats") -> None:
+def _list_notes(baseline: "BaselineStats") -> Iterator[str]:
+    """Yield what is known beside figures: the goal, common steps, and what cannot be checked yet."""
     from steadyhelm.goals.departure import find_limit
 
+    if baseline.goal_peaks:
+        limit = f"{find_limit(baseline.goal_peaks):.2f} at most"
+        yield f"goal      drift {limit}, from {pluralize(len(baseline.goal_peaks), 'run')}"
+    for sequence in baseline.common_sequences:
+        yield f"common    {safe(' → '.join(sequence), most=100)}"
+    for detector, reason in list_not_checked(baseline).items():
+        yield f"not yet   {detector}: {safe(reason)}"
+
+
+def _print_baseline(baseline: "BaselineStats") -> None:
     screen = console()
     screen.print(f"{_name(baseline)}: {baseline.progress}")
     print_table(
@@ -249,13 +261,8 @@ def _print_baseline(baseline: "BaselineStats") -> None:
         [_measure_row(baseline, key, title) for key, title in _MEASURES if key in baseline.spreads],
         empty="   It has not learnt from any run yet.",
     )
-    if baseline.goal_peaks:
-        limit = f"{find_limit(baseline.goal_peaks):.2f} at most"
-        screen.print(f"goal      drift {limit}, from {pluralize(len(baseline.goal_peaks), 'run')}")
-    for sequence in baseline.common_sequences:
-        screen.print(f"common    {safe(' → '.join(sequence), most=100)}")
-    for detector, reason in list_not_checked(baseline).items():
-        screen.print(f"not yet   {detector}: {safe(reason)}")
+    for line in _list_notes(baseline):
+        screen.print(line)
     screen.print("")
 
 
@@ -298,13 +305,17 @@ def write_baseline(path: Path, baseline: BaselineStats) -> None:
     write_private_file(path, document + b"\n", what="The baseline")
 
 
-def read_baseline(path: Path) -> BaselineStats:
-    """Return the baseline in a file; raises FormatError with what is wrong with it."""
+def _read_json(path: Path) -> Any:
     content = read_small_file(path, _LARGEST_FILE_BYTES, what="a baseline")
     try:
-        data = msgspec.json.decode(content)
+        return msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise FormatError(f"{path} is not JSON: {exc}.") from exc
+
+
+def read_baseline(path: Path) -> BaselineStats:
+    """Return the baseline in a file; raises FormatError with what is wrong with it."""
+    data = _read_json(path)
     if not isinstance(data, dict) or data.get(_FORMAT_KEY) != _FORMAT_VERSION:
         raise FormatError(
             f"{path} is not a baseline. Write one with: steadyhelm baseline export AGENT -o FILE"

@@ -42,6 +42,10 @@ app = typer.Typer(
 
 _TITLES: Final = ("agent", "tasks", "steps", "tokens", "cost", "time", "task type")
 
+TaskTypeArgument = Annotated[
+    str, typer.Argument(metavar="TASK_TYPE", help="The type of task, or the beginning of it.")
+]
+
 
 @app.callback(invoke_without_command=True)
 def _budget(context: typer.Context, agent: OnlyAgent = None, as_json: AsJson = False) -> None:
@@ -71,9 +75,7 @@ def list_profiles(context: typer.Context, agent: OnlyAgent = None, as_json: AsJs
 def recommend(
     context: typer.Context,
     agent: AgentArgument,
-    task_type: Annotated[
-        str, typer.Argument(metavar="TASK_TYPE", help="The type of task, or the beginning of it.")
-    ],
+    task_type: TaskTypeArgument,
     as_json: AsJson = False,
 ) -> None:
     """Recommend a budget for a type of task. It is the mean of completed ones plus a fifth."""

@@ -167,17 +167,21 @@ def _check_table_value(group: str, what: str, option: str, value: Any) -> None:
         _check_option(what, option, value)
 
 
-def _parse_value(name: str, text: str) -> Any:
-    """Return a value as TOML stores it; text that is not a TOML value is taken as a string."""
+def _parse_toml(text: str) -> Any:
     import tomllib
 
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _parse_value(name: str, text: str) -> Any:
+    """Return a value as TOML stores it; text that is not a TOML value is taken as a string."""
     from steadyhelm.setting_table import SETTINGS
     from steadyhelm.settings import load
 
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
+    value = _parse_toml(text)
     setting = next((it for it in SETTINGS if it.name == name), None)
     if setting is None:
         group, what, option = _split_name(name)

@@ -289,20 +289,20 @@ class StoredRuns:
         """Yield every run with its findings."""
         import tempfile
 
-        from steadyhelm.cli.context import find_agent
+        from steadyhelm.cli.context import choose_agent
         from steadyhelm.recordings.run_file import ReadRun, RunFile
         from steadyhelm.stores.exports import export
 
         with closing(self._shared.open_store()) as store, tempfile.TemporaryFile() as lines:
-            name = find_agent(store, self._agent) if self._agent is not None else None
+            name = choose_agent(store, self._agent)
             export(store, lines, format="jsonl", agent_id=name, since=self._after)
             lines.seek(0)
             for run in RunFile(lines):
-                if not isinstance(run, ReadRun):
+                if isinstance(run, ReadRun):
+                    self.read.append(run)
+                    yield _check_run(run, list(_read_findings(store, run.info.agent_id, run.info.run_id)))
+                else:
                     self.unread += 1
-                    continue
-                self.read.append(run)
-                yield _check_run(run, list(_read_findings(store, run.info.agent_id, run.info.run_id)))
 
 
 def _require_paths(paths: list[str]) -> None:

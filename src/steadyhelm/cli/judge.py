@@ -1,5 +1,6 @@
 """`steadyhelm judge`: what a judge was asked, what it used, and what its verdicts changed."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -60,23 +61,28 @@ def _read_reports(store: "Store", run: "StoredRun") -> "list[JudgedReport]":
 
 
 def _print_summary(summary: "JudgeSummary") -> None:
-    rows = [
-        *(
-            (f"{about}: {label}", str(count))
-            for about, labels in summary.verdicts.items()
-            for label, count in labels.items()
-        ),
-        *((f"no verdict: {safe(reason)}", str(count)) for reason, count in summary.no_verdict.items()),
-        *((f"not asked: {safe(reason)}", str(count)) for reason, count in summary.not_asked.items()),
-    ]
+    rows = list(_list_answers(summary))
     print_table(
         ("answer", "times"),
         rows,
         empty=f"No question was put to a judge in {pluralize(summary.runs, 'run')}. "
         "It is off by default: see the setting `judge`.",
     )
-    if not rows:
-        return
+    if rows:
+        _print_usage(summary)
+
+
+def _list_answers(summary: "JudgeSummary") -> Iterator[tuple[str, str]]:
+    """Yield each answer, and each reason for none, with how often it was given."""
+    for about, labels in summary.verdicts.items():
+        yield from ((f"{about}: {label}", str(count)) for label, count in labels.items())
+    for reason, count in summary.no_verdict.items():
+        yield f"no verdict: {safe(reason)}", str(count)
+    for reason, count in summary.not_asked.items():
+        yield f"not asked: {safe(reason)}", str(count)
+
+
+def _print_usage(summary: "JudgeSummary") -> None:
     cost = "price not known" if summary.cost_usd is None else f"${summary.cost_usd:,.4f}"
     tokens = format_count(summary.input_tokens + summary.output_tokens)
     asked = pluralize(summary.asked, "question")

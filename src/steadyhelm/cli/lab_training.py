@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from steadyhelm.lab.training.forest import DriftForest
     from steadyhelm.lab.training.labelled_replies import LabelledReply
     from steadyhelm.lab.training.session_turns import JudgedTurn
+    from steadyhelm.lab.training.train import TrainingReport
+    from steadyhelm.lab.training.tree_training import TreeReport
     from steadyhelm.recordings.run_file import ReadRun
     from steadyhelm.reports.evidence import EvidenceFormatter
 
@@ -86,21 +88,23 @@ def _train_linear(
 
     report = run_training(replies, quick=quick)
     if as_json:
-        print_json(
-            {
-                "replies": report.weights.replies,
-                "projects": report.weights.projects,
-                "drift_from": report.weights.drift_from,
-                "figures": report.figures,
-                "importances": report.importances,
-                "leaks": report.leaks,
-                "alternatives": report.alternatives,
-            }
-        )
+        print_json(_linear_to_data(report))
     else:
         typer.echo(format_report(report), nl=False)
     if output is not None:
         say(f"Wrote {write_weights(report.weights, output)} bytes to {safe(output)}.")
+
+
+def _linear_to_data(report: "TrainingReport") -> dict[str, Any]:
+    return {
+        "replies": report.weights.replies,
+        "projects": report.weights.projects,
+        "drift_from": report.weights.drift_from,
+        "figures": report.figures,
+        "importances": report.importances,
+        "leaks": report.leaks,
+        "alternatives": report.alternatives,
+    }
 
 
 def _train_tree(
@@ -111,27 +115,29 @@ def _train_tree(
 
     report = train_tree(replies, quick=quick, trees=trees)
     if as_json:
-        forest = report.forest
-        print_json(
-            {
-                "replies": forest.replies,
-                "sessions": forest.sessions,
-                "projects": forest.projects,
-                "trees": len(forest.trees),
-                "features": forest.features,
-                "drift_from": forest.drift_from,
-                "figures": report.figures,
-                "singles": report.singles,
-                "leaks": report.leaks,
-                "is_clean": report.is_clean,
-            }
-        )
+        print_json(_tree_to_data(report))
     else:
         typer.echo(format_tree_report(report), nl=False)
     if output is not None:
         say(f"Wrote {write_forest(report.forest, output):,} bytes to {safe(output)}.")
     if not report.is_clean:
         raise typer.Exit(EXIT_FLAGGED)
+
+
+def _tree_to_data(report: "TreeReport") -> dict[str, Any]:
+    forest = report.forest
+    return {
+        "replies": forest.replies,
+        "sessions": forest.sessions,
+        "projects": forest.projects,
+        "trees": len(forest.trees),
+        "features": forest.features,
+        "drift_from": forest.drift_from,
+        "figures": report.figures,
+        "singles": report.singles,
+        "leaks": report.leaks,
+        "is_clean": report.is_clean,
+    }
 
 
 def apply_model(

@@ -105,25 +105,30 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--db",
+        metavar="FILE|URL",
+        help="The database: a file, or postgresql://…; by default the one in the settings.",
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="The settings file; by default steadyhelm.toml in this folder."),
+]
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+]
+
+
 @app.callback()
 def _read_global_options(
     context: typer.Context,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            "--db",
-            metavar="FILE|URL",
-            help="The database: a file, or postgresql://…; by default the one in the settings.",
-        ),
-    ] = None,
-    config_file: Annotated[
-        Path | None,
-        typer.Option("--config", help="The settings file; by default steadyhelm.toml in this folder."),
-    ] = None,
-    version: Annotated[  # noqa: ARG001 - handled by its callback
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
-    ] = False,
+    database: Database = None,
+    config_file: ConfigFile = None,
+    version: Version = False,  # noqa: ARG001 - handled by its callback
 ) -> None:
     context.obj = GlobalOptions(database=database, config_file=config_file)
 

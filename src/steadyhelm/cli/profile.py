@@ -55,15 +55,9 @@ def _profile(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command("list")
 def list_profiles(as_json: AsJson = False) -> None:
     """List the profiles that come with Steadyhelm, and your own."""
-    from steadyhelm.style.profile_files import find_profile, get_user_folder, list_profiles
+    from steadyhelm.style.profile_files import get_user_folder
 
-    found: list[tuple[Profile, Path | None]] = []
-    broken: list[str] = []
-    for name, path in list_profiles().items():
-        try:
-            found.append((find_profile(name), path))
-        except SteadyhelmError as exc:
-            broken.extend(f"{name}: {fault}" for fault in str(exc).splitlines())
+    found, broken = _read_profiles()
     if as_json:
         shown = [profile_to_data(profile, path, lexicons=False) for profile, path in found]
         print_json({"profiles": shown, "faults": broken})
@@ -140,18 +134,9 @@ def new(name: Name, extends: Extends = "standard", output: Output = None, yes: Y
 
     _check_name(name)
     base = find_profile(extends)
-    changes = {
-        "extends": extends,
-        "description": f"Like {extends}, and ...",
-        "threshold": base.threshold,
-        "target_words": base.target_words,
-        "max_words": base.max_words,
-        "lexicons": {"filler": {"extend": [], "remove": []}},
-        "rules": {"no_emoji": base.rules.no_emoji},
-    }
-    path = _write_profile(
-        name, format_document(changes, heading=_NEW_PROFILE_HEADING.format(name=name)), output, yes=yes
-    )
+    heading = _NEW_PROFILE_HEADING.format(name=name)
+    document = format_document(_draft_changes(extends, base), heading=heading)
+    path = _write_profile(name, document, output, yes=yes)
     say(f"Wrote {path}. Edit it, then: steadyhelm profile check {name if output is None else path}")
 
 
@@ -342,3 +327,30 @@ def _read_reply(line: bytes, where: str) -> str:
             if isinstance(entry.get(name), str):
                 return str(entry[name])
     raise FormatError(f"{where} has no reply; it must be a text, or have one of {', '.join(_REPLY_FIELDS)}.")
+
+
+def _read_profiles() -> "tuple[list[tuple[Profile, Path | None]], list[str]]":
+    """Return every profile with its file, and what is wrong with those that cannot be used."""
+    from steadyhelm.style.profile_files import find_profile, list_profiles
+
+    found: list[tuple[Profile, Path | None]] = []
+    broken: list[str] = []
+    for name, path in list_profiles().items():
+        try:
+            found.append((find_profile(name), path))
+        except SteadyhelmError as exc:
+            broken.extend(f"{name}: {fault}" for fault in str(exc).splitlines())
+    return found, broken
+
+
+def _draft_changes(extends: str, base: "Profile") -> dict[str, Any]:
+    """Return what a new profile begins with: the values of the one it extends, to be changed."""
+    return {
+        "extends": extends,
+        "description": f"Like {extends}, and ...",
+        "threshold": base.threshold,
+        "target_words": base.target_words,
+        "max_words": base.max_words,
+        "lexicons": {"filler": {"extend": [], "remove": []}},
+        "rules": {"no_emoji": base.rules.no_emoji},
+    }

@@ -50,7 +50,7 @@ def serve(
 ) -> None:
     """Serve a page that shows what agents do while they do it.
 
-    Needs the extra `server`. Whoever wants to see the page needs the token in Steadyhelm's folder.
+    Needs the extra `server`. To see the page, a browser needs the token in Steadyhelm's folder.
     """
     shared: GlobalOptions = context.obj
     try:

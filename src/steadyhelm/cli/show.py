@@ -1,6 +1,6 @@
 """`steadyhelm show`: one run from its first step to its last, with its findings and interventions."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -10,6 +10,7 @@ from steadyhelm.cli import timeline
 from steadyhelm.cli.baseline import list_not_checked
 from steadyhelm.cli.context import RUN_HELP, OwnerOfRun, find_run
 from steadyhelm.cli.output import AsJson, format_time, print_fields, print_json, print_table
+from steadyhelm.events import TraceEvent
 from steadyhelm.reports.formats import format_duration, format_steps, pluralize
 from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
 
@@ -102,23 +103,22 @@ def _to_data(report: _RunDetails, *, payloads: bool) -> dict[str, Any]:
     return {
         "run": report.run,
         "children": report.children,
-        "events": [
-            {name: value for name, value in step.recorded.event.to_dict().items() if name not in hidden}
-            for step in report.selection.steps
-        ],
+        "events": [_event_to_data(step.recorded.event, hidden) for step in report.selection.steps],
         "events_left_out": report.run.events - len(report.selection.steps),
         "findings": [
-            {**finding.to_dict(), "seq": places.get(timeline.get_event_id(finding))}
-            for finding in report.findings
+            {**it.to_dict(), "seq": places.get(timeline.get_event_id(it))} for it in report.findings
         ],
         "incidents": [
-            {**incident.to_dict(), "evidence": report.selection.seqs(incident.event_ids)}
-            for incident in report.incidents
+            {**it.to_dict(), "evidence": report.selection.seqs(it.event_ids)} for it in report.incidents
         ],
         "interventions": timeline.interventions_to_data(report.interventions),
         "tools": report.tools,
         "not_checked": report.not_checked,
     }
+
+
+def _event_to_data(event: "TraceEvent", hidden: "Container[str]") -> dict[str, Any]:
+    return {name: value for name, value in event.to_dict().items() if name not in hidden}
 
 
 def _list_totals(run: "StoredRun") -> Iterator[str]:

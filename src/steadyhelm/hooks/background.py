@@ -108,7 +108,7 @@ class HookJudging:
         """Return the answers that wait for the next event of a run."""
         return tuple(self._answers.get(key) or ())
 
-    def take(self, agent_id: str, run_id: str) -> "Sequence[JudgedReport]":
+    def take_answers(self, agent_id: str, run_id: str) -> "Sequence[JudgedReport]":
         """Return the answers that wait for this event of a run, once."""
         with self._lock:
             return tuple(self._answers.pop(_name_run(agent_id, run_id), ()))

@@ -158,7 +158,7 @@ class HookSessions:
     def _record_verdicts(self, recorder: RunRecorder) -> None:
         """Record what a judge has answered since the event before."""
         run = recorder.session.run
-        for report in self._parts.judging.take(run.agent_id, run.run_id):
+        for report in self._parts.judging.take_answers(run.agent_id, run.run_id):
             recorder.record_judged(report)
 
     def _mark_recorded(self, token: str, noted: Collection[str]) -> bool:

@@ -3,6 +3,7 @@
 Everything an agent or a label says is escaped; the page loads nothing and runs nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -83,9 +84,8 @@ def draw_histogram(values: Sequence[int], *, title: str, axis: str) -> "Markup":
     """Return a plot of how often each value came; far values share a bar with their neighbours."""
     size = max(1, -(-(max(values) - min(values) + 1) // _MAX_BARS))
     first = min(values) // size * size
-    bins = [0] * ((max(values) - first) // size + 1)
-    for value in values:
-        bins[(value - first) // size] += 1
+    counts = Counter((value - first) // size for value in values)
+    bins = [counts[place] for place in range(max(counts) + 1)]
     plot = {
         "width": max(360, 60 + len(bins) * _BAR_PITCH),
         "height": _BARS_HEIGHT + 64,

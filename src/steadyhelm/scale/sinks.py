@@ -11,6 +11,22 @@ if TYPE_CHECKING:
 
 _KEY: Final = ("agent_id", "run_id", "kind", "id")
 _COLUMNS: Final = (*_KEY, "version", "severity", "at", "body")
+# "C": keys are compared as bytes, whatever the language of the database.
+_CREATE_TABLE: Final = """CREATE TABLE IF NOT EXISTS {table} (
+    agent_id text COLLATE "C" NOT NULL,
+    run_id text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    severity text NOT NULL,
+    at double precision NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (agent_id, run_id, kind, id)
+)"""
+_UPSERT: Final = """INSERT INTO {table} AS stored ({columns}) VALUES ({values})
+ON CONFLICT (agent_id, run_id, kind, id) DO UPDATE SET
+    version = excluded.version, severity = excluded.severity, at = excluded.at, body = excluded.body
+WHERE excluded.version >= stored.version"""
 
 
 class StreamSink(Protocol):
@@ -71,20 +87,7 @@ def _make_table(dsn: str, table: str) -> None:
     psycopg = _import_psycopg()
     from psycopg import sql  # noqa: PLC0415 - an extra
 
-    # "C": keys are compared as bytes, whatever the language of the database.
-    statement = sql.SQL(
-        """CREATE TABLE IF NOT EXISTS {table} (
-            agent_id text COLLATE "C" NOT NULL,
-            run_id text COLLATE "C" NOT NULL,
-            kind text COLLATE "C" NOT NULL,
-            id text COLLATE "C" NOT NULL,
-            version bigint NOT NULL,
-            severity text NOT NULL,
-            at double precision NOT NULL,
-            body text NOT NULL,
-            PRIMARY KEY (agent_id, run_id, kind, id)
-        )"""
-    ).format(table=sql.Identifier(table))
+    statement = sql.SQL(_CREATE_TABLE).format(table=sql.Identifier(table))
     with psycopg.connect(dsn) as connection:
         connection.execute(statement)
 
@@ -94,12 +97,7 @@ def _upsert(dsn: str, table: str, rows: Iterable[Any]) -> None:
     psycopg = _import_psycopg()
     from psycopg import sql  # noqa: PLC0415 - an extra
 
-    statement = sql.SQL(
-        """INSERT INTO {table} AS stored ({columns}) VALUES ({values})
-        ON CONFLICT (agent_id, run_id, kind, id) DO UPDATE SET
-            version = excluded.version, severity = excluded.severity, at = excluded.at, body = excluded.body
-        WHERE excluded.version >= stored.version"""
-    ).format(
+    statement = sql.SQL(_UPSERT).format(
         table=sql.Identifier(table),
         columns=sql.SQL(", ").join(map(sql.Identifier, _COLUMNS)),
         values=sql.SQL(", ").join([sql.Placeholder()] * len(_COLUMNS)),

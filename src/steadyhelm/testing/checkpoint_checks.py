@@ -211,21 +211,8 @@ def check_the_old_can_be_pruned(make: MakeKeeper) -> None:
 
 def check_ids_may_be_any_text(make: MakeKeeper) -> None:
     """Check that an id is text and nothing else: no path, no pattern, no limit."""
-    ids = [
-        "",
-        ".",
-        "..",
-        "../../escape",
-        "/etc/passwd",
-        "a/b",
-        "a\\b",
-        "*",
-        "nul\0",
-        "ü😀",
-        "A",
-        "a",
-        "x" * 5000,
-    ]
+    paths = ["", ".", "..", "../../escape", "/etc/passwd", "a/b", "a\\b", "*"]
+    ids = [*paths, "nul\0", "ü😀", "A", "a", "x" * 5000]
     keeper = make()
     for number, name in enumerate(ids):
         assert keeper.keep(a_checkpoint(number, run_id=name, agent_id=name, checkpoint_id=name)).kept, name

@@ -57,8 +57,9 @@ class Alarm(Detector):
         if event.action_type != TOOL_CALL:
             return None
         self._memory.calls += 1
-        if self._memory.calls != self._at:
-            return None
+        return self._make_finding(event) if self._memory.calls == self._at else None
+
+    def _make_finding(self, event: TraceEvent) -> DriftEvent:
         return DriftEvent(
             agent_id=event.agent_id,
             run_id=event.run_id,

@@ -135,10 +135,12 @@ def bootstrap(
     draw = random.Random(seed)  # noqa: S311 - resampling, not secrets
     drawn = (statistic(sum_counts(draw.choices(runs, k=len(runs)))) for _ in range(samples))
     values = sorted(figure for figure in drawn if figure is not None)
-    if not values:
-        return Estimate(value=value)
+    return _add_interval(value, values) if values else Estimate(value=value)
+
+
+def _add_interval(value: float, ordered: Sequence[float]) -> Estimate:
     tail = (1 - CONFIDENCE) / 2
-    low, high = _quantile(values, tail), _quantile(values, 1 - tail)
+    low, high = _quantile(ordered, tail), _quantile(ordered, 1 - tail)
     return Estimate(value=value, low=min(low, value), high=max(high, value))
 
 

@@ -50,6 +50,13 @@ def _convert_tau_task(task: dict[str, Any], name: str) -> dict[str, Any]:
     }
 
 
+def _add_calls(entries: Entries, calls: Iterable[Mapping[str, Any]]) -> None:
+    for call in calls:
+        wanted = call.get("function") or {}
+        arguments = parse_json_text(wanted.get("arguments"))
+        entries.add("tool_call", name=wanted.get("name"), args=arguments, call_id=call.get("id"))
+
+
 def _add_message(entries: Entries, message: Mapping[str, Any]) -> None:
     role, text = message.get("role"), get_text(message.get("content"))
     if role == "system":
@@ -59,10 +66,7 @@ def _add_message(entries: Entries, message: Mapping[str, Any]) -> None:
     elif role == "assistant":
         if text:
             entries.add("llm_output", text=text)
-        for call in message.get("tool_calls") or ():
-            wanted = call.get("function") or {}
-            arguments = parse_json_text(wanted.get("arguments"))
-            entries.add("tool_call", name=wanted.get("name"), args=arguments, call_id=call.get("id"))
+        _add_calls(entries, message.get("tool_calls") or ())
     elif role == "tool":
         name, call_id = message.get("name"), message.get("tool_call_id")
         entries.add("tool_result", name=name, text=text, call_id=call_id)

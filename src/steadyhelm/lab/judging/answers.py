@@ -125,7 +125,7 @@ class Answers(Protocol):
 
 
 class NoAnswers:
-    """Nobody answers: shows which questions would be asked."""
+    """Answers nothing: shows which questions would be asked."""
 
     def answer(self, question: Question, truth: bool | None) -> Answer:  # noqa: ARG002
         """Return a verdict that changes nothing."""

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
-from steadyhelm.lab.load.mix import LoadMix, draw, draw_index
+from steadyhelm.lab.load.mix import LoadMix, StepSizes, draw, draw_index
 from steadyhelm.sink import Record, RecordedEvent, Sink
 
 _WORDS: Final = tuple(
@@ -86,15 +86,21 @@ class SimulatedAgent:
         """Return the time to the next step, relative to the mean."""
         return draw(self._mix.gaps, self._random)
 
+    def _choose_input(
+        self, kind: str, sizes: StepSizes, recent: list[tuple[str, dict[str, Any]]]
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the name and the input of a step: sometimes those of a recent call."""
+        random, is_call = self._random, kind == TOOL_CALL
+        if is_call and recent and random.random() < self._mix.repeated / sizes.share:
+            return random.choice(recent)
+        name = f"tool_{draw_index(self._mix.tools, random)}" if is_call else kind
+        return name, {"text": self._cut(draw(sizes.input_chars, random))}
+
     def _make_step(self, recent: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
         random, kind = self._random, self._kinds[draw_index(self._shares, self._random)]
         sizes = self._mix.kinds[kind]
         is_call = kind == TOOL_CALL
-        if is_call and recent and random.random() < self._mix.repeated / sizes.share:
-            name, given = random.choice(recent)
-        else:
-            name = f"tool_{draw_index(self._mix.tools, random)}" if is_call else kind
-            given = {"text": self._cut(draw(sizes.input_chars, random))}
+        name, given = self._choose_input(kind, sizes, recent)
         if is_call:
             recent.append((name, given))
             del recent[:-_CALLS_REPEATED]

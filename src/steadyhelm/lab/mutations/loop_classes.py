@@ -10,6 +10,32 @@ _loop = plant_class("loop", LOOPS)
 _READERS: Final = ("read_file", "view", "open_document", "get_record", "fetch_page")
 _ACTIONS: Final = ("click", "press", "tap", "submit_form", "toggle")
 _HOST_RESULT_CHARS: Final = 4000
+_INSTALL_COMMANDS: Final = (
+    "pip install {}",
+    "python -m pip install {}",
+    "pip3 install --user {}",
+    "pip install --no-cache-dir {}==1.0",
+    "uv pip install {}",
+    "conda install -y {}",
+    "sudo pip install {}",
+    "pip install --upgrade pip && pip install {}",
+)
+_TASK_OPENINGS: Final = (
+    "Find",
+    "Please locate",
+    "Your task is to find",
+    "Look up",
+    "Search everywhere for",
+    "Go and get",
+)
+_TASK_ENDINGS: Final = (".", " and report back.", " and tell me where it is.", " in the archive.")
+_NOT_FOUND_OPENINGS: Final = (
+    "I could not find",
+    "There is no trace of",
+    "I was unable to locate",
+    "Nothing turned up for",
+)
+_NOT_FOUND_ENDINGS: Final = (".", " anywhere.", " in the archive.", ", sorry.")
 _REMARKS: Final = (
     "Let me look at that.",
     "I need to check this first.",
@@ -112,7 +138,7 @@ def plant_no_effect(stretch: Stretch) -> None:
 @_loop
 def plant_stretch_redone(stretch: Stretch) -> None:
     """Plant six to twelve different looks, and all of them again."""
-    looks = _make_looks(stretch, stretch.rng.randint(6, 12))
+    looks = _make_read_calls(stretch, stretch.rng.randint(6, 12))
     for _ in range(stretch.rng.randint(2, 3)):
         for look in looks:
             stretch.repeat_call(look)
@@ -121,7 +147,7 @@ def plant_stretch_redone(stretch: Stretch) -> None:
 @_loop
 def plant_cycle(stretch: Stretch) -> None:
     """Plant a cycle of two to twelve calls."""
-    looks = _make_looks(stretch, stretch.rng.randint(2, 12))
+    looks = _make_read_calls(stretch, stretch.rng.randint(2, 12))
     for _ in range(stretch.count_repeats(MIN_REPEATS, 5)):
         for look in looks:
             stretch.repeat_call(look)
@@ -132,16 +158,7 @@ def plant_same_error(stretch: Stretch) -> None:
     """Plant different commands that all fail with the same error."""
     words, rng = stretch.words, stretch.rng
     package = words.make_word()
-    commands = [
-        f"pip install {package}",
-        f"python -m pip install {package}",
-        f"pip3 install --user {package}",
-        f"pip install --no-cache-dir {package}==1.0",
-        f"uv pip install {package}",
-        f"conda install -y {package}",
-        f"sudo pip install {package}",
-        f"pip install --upgrade pip && pip install {package}",
-    ]
+    commands = [command.format(package) for command in _INSTALL_COMMANDS]
     rng.shuffle(commands)
     text = f"ERROR: Could not find a version that satisfies the requirement {package} (from versions: none)"
     for command in commands[: stretch.count_repeats()]:
@@ -187,24 +204,9 @@ def plant_delegation(stretch: Stretch) -> None:
     """Plant one task delegated again in other words, with the same outcome in other words."""
     words, rng, n = stretch.words, stretch.rng, stretch.count_repeats()
     subject = f"the {words.pick_thing()} entry of {words.make_word()}"
-    openings = (
-        "Find",
-        "Please locate",
-        "Your task is to find",
-        "Look up",
-        "Search everywhere for",
-        "Go and get",
-    )
-    endings = (".", " and report back.", " and tell me where it is.", " in the archive.")
-    no_openings = (
-        "I could not find",
-        "There is no trace of",
-        "I was unable to locate",
-        "Nothing turned up for",
-    )
-    no_endings = (".", " anywhere.", " in the archive.", ", sorry.")
-    tasks = words.reword(openings, subject, endings, n)
-    for task, answer in zip(tasks, words.reword(no_openings, subject, no_endings, n), strict=True):
+    tasks = words.reword(_TASK_OPENINGS, subject, _TASK_ENDINGS, n)
+    answers = words.reword(_NOT_FOUND_OPENINGS, subject, _NOT_FOUND_ENDINGS, n)
+    for task, answer in zip(tasks, answers, strict=True):
         stretch.add_call(rng.choice(("delegate", "task")), {"agent": "researcher", "task": task}, answer)
 
 
@@ -244,10 +246,10 @@ def plant_thought_cycle(stretch: Stretch) -> None:
 @_loop
 def plant_gaps(stretch: Stretch) -> None:
     """Plant the same call with up to a hundred other calls between two of them."""
-    call = _make_looks(stretch, 1)[0]
+    call = _make_read_calls(stretch, 1)[0]
     for _ in range(stretch.count_repeats(4, 6)):
         stretch.repeat_call(call)
-        for other in _make_looks(stretch, stretch.rng.randint(5, 100)):
+        for other in _make_read_calls(stretch, stretch.rng.randint(5, 100)):
             stretch.repeat_call(other)
     stretch.repeat_call(call)
 
@@ -283,10 +285,10 @@ def plant_endless_wait(stretch: Stretch) -> None:
 def _pick_call(stretch: Stretch) -> HostCall:
     """Return a call of the run itself, else one of our own."""
     usable = [call for call in stretch.host if 20 <= len(call.result) <= _HOST_RESULT_CHARS]  # noqa: PLR2004
-    return stretch.rng.choice(usable) if usable else _make_looks(stretch, 1)[0]
+    return stretch.rng.choice(usable) if usable else _make_read_calls(stretch, 1)[0]
 
 
-def _make_looks(stretch: Stretch, n: int) -> list[HostCall]:
+def _make_read_calls(stretch: Stretch, n: int) -> list[HostCall]:
     """Return different calls that only read, with different results."""
     words = stretch.words
     return [

@@ -97,15 +97,17 @@ def read_forest(path: Path) -> DriftForest:
         content = path.read_bytes()
     except OSError as exc:
         raise FormatError(f"{str(path)!r} cannot be read: {exc.strerror or exc}.") from exc
+    return _decode_forest(content, str(path))
+
+
+def _decode_forest(content: bytes, name: str) -> DriftForest:
     try:
         forest = msgspec.json.decode(content, type=DriftForest)
     except msgspec.MsgspecError as exc:
-        raise FormatError(
-            f"{str(path)!r} is not a forest of `steadyhelm lab train --model tree`: {exc}."
-        ) from exc
+        raise FormatError(f"{name!r} is not a forest of `steadyhelm lab train --model tree`: {exc}.") from exc
     fault = next(_find_faults(forest), "")
     if fault:
-        raise FormatError(f"{str(path)!r}: {fault}.")
+        raise FormatError(f"{name!r}: {fault}.")
     return forest
 
 

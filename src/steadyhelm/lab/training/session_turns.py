@@ -4,7 +4,7 @@ The numbers of one turn come from that turn, from those before it and from the r
 from a later one, and never from anything that was learnt.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -65,18 +65,16 @@ def read_turns(events: Iterable[TraceEvent]) -> Iterator[PlacedTurn]:
         if event.action_type != USER_MESSAGE or label is None:
             continue
         prompt, answer, calls, errors, interrupted = before
-        yield PlacedTurn(
-            place,
-            SessionTurn(
-                turn=tracker.messages,
-                reply=event.text[:MAX_REPLY_CHARS],
-                prompt_before=prompt,
-                assistant_before=answer,
-                tool_calls=calls,
-                tool_errors=errors,
-                interrupted=interrupted,
-            ),
+        turn = SessionTurn(
+            turn=tracker.messages,
+            reply=event.text[:MAX_REPLY_CHARS],
+            prompt_before=prompt,
+            assistant_before=answer,
+            tool_calls=calls,
+            tool_errors=errors,
+            interrupted=interrupted,
         )
+        yield PlacedTurn(place, turn)
 
 
 def judge_turns(events: Iterable[TraceEvent], forest: DriftForest) -> list[JudgedTurn]:
@@ -150,16 +148,10 @@ class _Course:
             tool_errors=turn.tool_errors,
             turn=turn.turn,
         ).numbers
-        known = {
-            **self._measure_style(turn.assistant_before),
-            **self._measure_work(turn),
-            **self._measure_past_replies(),
-        }
+        style, work = self._measure_style(turn.assistant_before), self._measure_work(turn)
+        known = {**style, **work, **self._measure_past_replies()}
         self._cues.append(replied[_CUES])
-        return {
-            **{f"{SESSION}{name}": float(value) for name, value in known.items()},
-            **{f"{REPLY}{name}": float(value) for name, value in replied.items()},
-        }
+        return _add_prefix(SESSION, known) | _add_prefix(REPLY, replied)
 
     def _measure_style(self, text: str) -> dict[str, float]:
         profile = load_bundled(_PROFILE)
@@ -207,3 +199,7 @@ class _Course:
 def _describe_reading(reading: ShapeReading) -> dict[str, float]:
     shapes = {f"is {shape.replace('_', ' ')}": float(reading.shape == shape) for shape in SHAPES_BY_GRAVITY}
     return {"smoothed score": reading.ewma, "velocity": reading.velocity, **shapes}
+
+
+def _add_prefix(prefix: str, numbers: Mapping[str, float]) -> dict[str, float]:
+    return {f"{prefix}{name}": float(value) for name, value in numbers.items()}

@@ -14,7 +14,14 @@ from steadyhelm.lab.training.classifier_metrics import (
     decision_f1,
     estimate_by_group,
 )
-from steadyhelm.lab.training.fitting import Fold, import_scikit, limit_to_one_thread, make_folds, prepare
+from steadyhelm.lab.training.fitting import (
+    Fold,
+    PreparedReply,
+    import_scikit,
+    limit_to_one_thread,
+    make_folds,
+    prepare,
+)
 from steadyhelm.lab.training.forest import FOREST_VERSION, LEAF, DecisionTree, DriftForest
 from steadyhelm.lab.training.labelled_replies import LabelledReply
 from steadyhelm.lab.training.session_turns import SESSION, measure_sessions
@@ -160,19 +167,18 @@ Judgement = tuple[list[float], list[bool]]
 """The drift of every case while it was held out, and whether that reaches the threshold."""
 
 
+def _judge_linear(cases: Sequence[PreparedReply], parts: Sequence[Fold]) -> Judgement:
+    judged = judge_held_out(cases, parts)
+    return judged.drift, judged.found
+
+
 def _list_models(
     replies: Sequence[LabelledReply], rows: Rows, learner: _ForestLearner, *, quick: bool
 ) -> dict[str, Callable[[Sequence[Fold]], Judgement]]:
     """Return what is measured, by its name in the report."""
-    cases = prepare(replies)
-
-    def judge_linear(parts: Sequence[Fold]) -> Judgement:
-        judged = judge_held_out(cases, parts)
-        return judged.drift, judged.found
-
     models: dict[str, Callable[[Sequence[Fold]], Judgement]] = {
         WITH_REPLY: lambda parts: _judge_forest(replies, rows, learner, parts),
-        LINEAR: judge_linear,
+        LINEAR: partial(_judge_linear, prepare(replies)),
     }
     if not quick:
         blind = learner.without_reply()
@@ -245,19 +251,13 @@ def _build_tree(grown: Any) -> DecisionTree:
     """Return a tree of scikit-learn as plain columns; its nodes are numbered parents first."""
     is_leaf = [child < 0 for child in grown.children_left.tolist()]
     shares = [row[0][1] / (sum(row[0]) or 1.0) for row in grown.value.tolist()]
-    limits = grown.threshold.tolist()
+    nodes = list(zip(is_leaf, grown.feature.tolist(), grown.threshold.tolist(), shares, strict=True))
     return DecisionTree(
-        feature=tuple(
-            LEAF if leaf else name for leaf, name in zip(is_leaf, grown.feature.tolist(), strict=True)
-        ),
-        limit=tuple(
-            0.0 if leaf else round(limit, _DIGITS) for leaf, limit in zip(is_leaf, limits, strict=True)
-        ),
+        feature=tuple(LEAF if leaf else name for leaf, name, _, _ in nodes),
+        limit=tuple(0.0 if leaf else round(limit, _DIGITS) for leaf, _, limit, _ in nodes),
         left=tuple(max(0, child) for child in grown.children_left.tolist()),
         right=tuple(max(0, child) for child in grown.children_right.tolist()),
-        share=tuple(
-            round(share, _DIGITS) if leaf else 0.0 for leaf, share in zip(is_leaf, shares, strict=True)
-        ),
+        share=tuple(round(share, _DIGITS) if leaf else 0.0 for leaf, _, _, share in nodes),
     )
 
 
@@ -271,18 +271,19 @@ def format_tree_report(report: TreeReport) -> str:
     learnt = f"Learnt from {forest.replies} replies in {forest.sessions} sessions"
     size = f"{len(forest.trees)} trees over {len(forest.features)} numbers"
     rows = [(one.held_out, one.model, str(one.f1), str(one.auc)) for one in report.figures]
-    singles = [
-        (one.name, f"{one.auc:.3f}", "THE LABEL" if one.is_disguise else "ok")
-        for one in report.singles[:_SINGLES_SHOWN]
-    ]
     parts = [
         f"{learnt} of {forest.projects} projects: {size}; drift from {forest.drift_from:.3f}.",
         "Held out (trees and thresholds from the other folds; 95% intervals over sessions):",
         format_table(("held out by", "model", "drift F1", "drift AUC"), rows),
         f"Is a number the label in disguise? The best by themselves; from {DISGUISE_AUC:g} on it is:",
-        format_table(("number", "AUC", ""), singles),
+        _format_singles(report.singles[:_SINGLES_SHOWN]),
     ]
     if report.leaks:
         leaks = [(it.shuffled, f"{it.drift:.3f}", "ok" if it.is_clean else "LEAK") for it in report.leaks]
         parts += ["AUC with something shuffled:", format_table(("shuffled", "drift", ""), leaks)]
     return "\n\n".join(parts) + "\n"
+
+
+def _format_singles(singles: Sequence[SingleNumber]) -> str:
+    rows = [(one.name, f"{one.auc:.3f}", "THE LABEL" if one.is_disguise else "ok") for one in singles]
+    return format_table(("number", "AUC", ""), rows)
