@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from steadyhelm.detectors.goal_drift import GoalDrift as GoalDrift
     from steadyhelm.detectors.resource_spike import ResourceSpike as ResourceSpike
     from steadyhelm.embedder import Embedder as Embedder
-    from steadyhelm.engine.dispatch import FlushResult as FlushResult
+    from steadyhelm.engine.health import FlushResult as FlushResult
     from steadyhelm.engine.monitor import Monitor as Monitor
     from steadyhelm.engine.session import Session as Session
     from steadyhelm.errors import FormatError as FormatError
@@ -120,7 +120,7 @@ _HOMES: "Final" = {
     "DriftTrend": "steadyhelm.decisions:DriftTrend",
     "Embedder": "steadyhelm.embedder:Embedder",
     "Event": "steadyhelm.compat.windowed:Event",
-    "FlushResult": "steadyhelm.engine.dispatch:FlushResult",
+    "FlushResult": "steadyhelm.engine.health:FlushResult",
     "FormatError": "steadyhelm.errors:FormatError",
     "GoalDNA": "steadyhelm.goals.vocabulary:GoalDNA",
     "GoalDrift": "steadyhelm.detectors.goal_drift:GoalDrift",

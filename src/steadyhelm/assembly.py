@@ -39,8 +39,8 @@ from steadyhelm.components import (
 from steadyhelm.declarations import ToolDeclaration, parse_declarations, read_ignored
 from steadyhelm.detector import Detector
 from steadyhelm.engine.capture import Capture
-from steadyhelm.engine.dispatch import Dispatch, FlushResult
-from steadyhelm.engine.health import Health
+from steadyhelm.engine.dispatch import Dispatch
+from steadyhelm.engine.health import FlushResult, Health
 from steadyhelm.engine.listeners import require_function
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.run_control import RunControl

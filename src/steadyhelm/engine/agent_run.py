@@ -179,9 +179,8 @@ class AgentRun:
             if not self._claim_call(call_id, surface):
                 return CONTINUE
             call = self._make_call(name, args, surface)
-            if self.pending.strong is None:
-                instruction = CONTINUE
-            else:
+            instruction = CONTINUE
+            if self.pending.strong is not None:
                 with self.lock:
                     instruction = self.pending.take("before_tool", self.can, self.goal)
             if instruction.verdict == "proceed" and self._monitor.mode == "enforce":
@@ -251,8 +250,7 @@ class AgentRun:
 
         A surface that can carry out `only` some verdicts leaves the others for one that can do more.
         """
-        pending = self.pending
-        recorder = self._recorder
+        pending, recorder = self.pending, self._recorder
         if (
             recorder is not None
             and recorder.waiting.may_be_by_function

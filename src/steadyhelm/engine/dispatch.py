@@ -16,11 +16,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
 from steadyhelm.engine.backlog import Backlog
 from steadyhelm.engine.delivery import DAMAGED, NOT_WRITTEN, BatchDelivery
-from steadyhelm.engine.health import Health
+from steadyhelm.engine.health import FlushResult, Health
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.interrupts import pass_on_signal
 from steadyhelm.journal.abandoned import list_pending
@@ -39,14 +37,6 @@ JOURNAL_BYTES: Final = 256 << 20
 DURABLE_TIMEOUT_S: Final = 5.0
 _PAUSE_S: Final = 0.05
 _LOOK_S: Final = 0.02
-
-
-class FlushResult(Struct, frozen=True, kw_only=True):
-    """How a flush went: whether everything is stored, what remains, and all that was counted, by reason."""
-
-    complete: bool
-    remaining: int
-    losses: dict[str, int]
 
 
 class Dispatch:
@@ -83,7 +73,6 @@ class Dispatch:
         self._journal_bytes = journal_bytes
         self.durable_timeout_s = durable_timeout_s
         self._closed = False
-        self._last_epochs: frozenset[str] | None = None
         self.repeated_job: Callable[[], None] | None = None
         """Runs on the writer's thread about twice a second, between batches."""
         self.on_written: Callable[[Sequence[Record]], None] | None = None
@@ -117,6 +106,7 @@ class Dispatch:
         self._caller = threading.local()
         self._thread: threading.Thread | None = None
         self._mark: object = None
+        self._last_epochs: frozenset[str] | None = None
 
     # --- any thread -------------------------------------------------------------------------------
 
@@ -145,7 +135,7 @@ class Dispatch:
     @property
     def has_room(self) -> bool:
         """Whether memory takes what is put now, so that no event is dropped."""
-        return self._backlog.remaining < self._cap
+        return self._backlog.put_count - self._backlog.done_count < self._cap
 
     def _count_dropped(self, count: int) -> None:
         reason = "queue full" if self._backlog.journal is None else "journal full"
@@ -238,7 +228,6 @@ class Dispatch:
 
     def after_fork(self) -> None:
         """Start afresh in a child process: the parent writes what was queued."""
-        self._last_epochs = None
         self._begin()
         if not self._closed:
             self._backlog.try_tidy_journal(self._health)

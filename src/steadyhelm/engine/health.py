@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from steadyhelm.events import new_id
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.interrupts import pass_on_signal
@@ -54,6 +56,14 @@ def select_losses(counts: Mapping[str, int]) -> dict[str, int]:
     {'not written before exit': 2}
     """
     return {reason: count for reason, count in counts.items() if reason not in _NOTED_REASONS}
+
+
+class FlushResult(Struct, frozen=True, kw_only=True):
+    """How a flush went: whether everything is stored, what remains, and all that was counted, by reason."""
+
+    complete: bool
+    remaining: int
+    losses: dict[str, int]
 
 
 class Health:

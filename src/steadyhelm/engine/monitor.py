@@ -13,7 +13,7 @@ from steadyhelm.budgets.limits import Budget
 from steadyhelm.checkpoint import Checkpoint, CheckpointKeeper, FileContent
 from steadyhelm.decisions import Hook, Verdict
 from steadyhelm.declarations import ToolDeclaration
-from steadyhelm.engine.dispatch import FlushResult
+from steadyhelm.engine.health import FlushResult
 from steadyhelm.engine.listeners import Callback, HookCallback, IncidentCallback
 from steadyhelm.engine.live_runs import Run
 from steadyhelm.engine.open_streams import OpenStreams

@@ -18,8 +18,8 @@ from steadyhelm.engine.agent_knowledge import AgentKnowledge
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.checkpointing import RunCheckpoints
 from steadyhelm.engine.daily_ledger import DailyLedger
-from steadyhelm.engine.dispatch import Dispatch, FlushResult
-from steadyhelm.engine.health import Health
+from steadyhelm.engine.dispatch import Dispatch
+from steadyhelm.engine.health import FlushResult, Health
 from steadyhelm.engine.judge_calls import is_judging
 from steadyhelm.engine.judge_worker import JudgeWorker
 from steadyhelm.engine.live_runs import LiveRuns

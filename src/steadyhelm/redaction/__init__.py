@@ -8,7 +8,7 @@ addresses and keys in files (`addresses`), other shapes (`plain_shapes`). What t
 `patterns/*.toml` and `command_rules.toml`.
 """
 
-from steadyhelm.redaction.ids import hide_tokens
 from steadyhelm.redaction.redactor import Redactor
+from steadyhelm.redaction.tokens import hide_tokens
 
 __all__ = ["Redactor", "hide_tokens"]

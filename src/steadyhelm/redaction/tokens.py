@@ -4,6 +4,7 @@ import re
 import string
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
+from hashlib import blake2b
 from typing import AnyStr, Final, NamedTuple
 
 from steadyhelm.lexicons import load_lexicon
@@ -19,6 +20,11 @@ class SecretSpan(NamedTuple):
     rule: str
 
 
+_ID_KEY: Final = b"steadyhelm: a token in an id"
+"""The key is fixed, so that every process that writes to a database, wherever it is mounted or moved to,
+hides an id in the same way without asking the database first. It need not be secret: what is hashed is a
+token with a known prefix, which has at least 80 random bits and cannot be found by trying."""
+_ID_HASH_BYTES: Final = 12
 _HEAD_CHARS: Final = 2
 """Characters by which the shapes of a prefix are looked up."""
 _MIN_TOKEN_CHARS: Final = 20
@@ -258,3 +264,22 @@ def _read_prefix(pattern: str) -> str:
     match = _LITERAL.match(_LOOK_BEHIND.sub("", pattern))
     assert match, f"{pattern} has no prefix"
     return match[0].replace("\\", "")
+
+
+def hide_tokens(text: str) -> str:
+    """Return an id with a hash in place of each token with a known prefix. Other ids stay.
+
+    >>> hide_tokens("toolu_01A09q90qw90lq917835lq9")
+    'toolu_01A09q90qw90lq917835lq9'
+    >>> hide_tokens("run of ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0u")
+    'run of redacted-344e33f7d0eac8a42548f78f'
+    """
+    if len(text) < _MIN_TOKEN_CHARS:
+        return text
+    parts: list[str] = []
+    at = 0
+    for start, end, _ in find_tokens(text):
+        digest = blake2b(text[start:end].encode(), key=_ID_KEY, digest_size=_ID_HASH_BYTES).hexdigest()
+        parts += text[at:start], f"redacted-{digest}"
+        at = end
+    return "".join((*parts, text[at:])) if parts else text
