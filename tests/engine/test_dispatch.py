@@ -113,23 +113,6 @@ class TestDispatch:
         assert dropped == health.totals()["queue full"]
         assert kept.count(True) == len(sink.seqs)
 
-    def test_room_ends_before_anything_is_dropped(self, health):
-        """
-        While there is room no event is dropped; there is none once as much waits as memory keeps.
-        """
-        sink = Kept()
-        sink.gate.clear()
-        dispatch = Dispatch([sink], health=health, cap=3, batch=1)
-        rooms = []
-        for record in recorded("....."):
-            rooms.append(dispatch.has_room)
-            dispatch.put("", record)
-
-        assert [True, True, True, False, False] == rooms
-        sink.gate.set()
-        assert dispatch.flush().remaining == 0
-        assert dispatch.has_room
-
     def test_what_is_not_an_event_is_never_dropped(self, health):
         """
         Findings, incidents and ends of runs go in even when the queue is full.

@@ -35,6 +35,7 @@ ADOPT_S: Final = 5.0
 """How often the writer looks for what dead writers left, about."""
 JOURNAL_BYTES: Final = 256 << 20
 DURABLE_TIMEOUT_S: Final = 5.0
+
 _PAUSE_S: Final = 0.05
 _LOOK_S: Final = 0.02
 
@@ -100,9 +101,10 @@ class Dispatch:
         self._jobs: deque[Callable[[], None]] = deque()
         # Unlike an Event or a Condition, a signal handler may use it whatever it interrupted.
         self._wake: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._is_hurried = self._is_late = False
+        self._is_hurried = False
         self._in_hand: list[Entry] = []
         self._repeat_at = self._adopt_at = 0.0
+        self._is_late = False
         self._caller = threading.local()
         self._thread: threading.Thread | None = None
         self._mark: object = None
@@ -131,11 +133,6 @@ class Dispatch:
         elif not self._is_hurried and backlog.remaining >= self._batch:
             self._wake_writer(hurry=True)
         return not dropped
-
-    @property
-    def has_room(self) -> bool:
-        """Whether memory takes what is put now, so that no event is dropped."""
-        return self._backlog.put_count - self._backlog.done_count < self._cap
 
     def _count_dropped(self, count: int) -> None:
         reason = "queue full" if self._backlog.journal is None else "journal full"
@@ -239,7 +236,9 @@ class Dispatch:
 
     def _describe(self, *, is_done: bool) -> FlushResult:
         return FlushResult(
-            complete=is_done and not self._health.lost, remaining=self.waiting, losses=self._health.totals()
+            complete=is_done and not self._health.lost,
+            remaining=self.waiting,
+            losses=self._health.totals(),
         )
 
     def _wait_until_stored(self, timeout_s: float | None) -> bool:

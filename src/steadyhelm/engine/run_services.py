@@ -24,11 +24,6 @@ class RecordQueue(Protocol):
 
     is_durable: bool
 
-    @property
-    def has_room(self) -> bool:
-        """Whether it takes what is put now, so that no event is dropped."""
-        ...
-
     def put(self, epoch: str, *records: Record) -> bool:
         """Take records of the run with this epoch; return whether they were accepted."""
         ...

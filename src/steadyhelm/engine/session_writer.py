@@ -252,16 +252,14 @@ class SessionWriter:
 
     def _put(self, recorded: RecordedEvent, seen: Observation) -> None:
         """Queue an event and what it led to."""
-        led_to: Sequence[Record] = ()
+        # The event goes in by itself: when the queue is full it may be dropped, its findings may not.
+        changes = self.session.drift.take_points()
+        if changes is not None:
+            recorded = structs.replace(recorded, drift=changes[0], limits=changes[1])
+        self.put_records(recorded)
         if seen.decision.findings or seen.incidents:
             findings = [it for it in seen.decision.findings if not it.is_ongoing]
-            led_to = (*findings, *self._incident_updates.select(seen))
-        if self.hold is None and self._services.queue.has_room:
-            self.put_records(recorded, *led_to)
-            return
-        # By itself: when the queue is full an event may be dropped, its findings may not.
-        self.put_records(recorded)
-        self.put_records(*led_to)
+            self.put_records(*findings, *self._incident_updates.select(seen))
 
 
 class IncidentUpdates:

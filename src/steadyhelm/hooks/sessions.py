@@ -82,7 +82,6 @@ class RecordList:
     """The records of one step, kept until they are written in the same transaction."""
 
     is_durable = False
-    has_room = True
 
     def __init__(self) -> None:
         self.records: list[Record] = []
