@@ -23,7 +23,7 @@ _MAX_PIECES: Final = 64
 _MAX_PIECES_KEPT: Final = 96
 _MAX_NEW_PIECES: Final = 2
 
-_UNSEEN_TAG: Final = re.compile(r"<(?:script|link|meta|style|img|svg|noscript)\b[^>]*>", re.IGNORECASE)
+_UNSEEN_TAG: Final = re.compile(r"<(?:script|link|meta|style|img|svg|noscript)\b[^<>]*>", re.IGNORECASE)
 _PIECE_END: Final = re.compile(r"[<>\n]+|(?<=[.!?])\s+")
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 
