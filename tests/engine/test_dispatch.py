@@ -190,13 +190,13 @@ class TestDispatch:
         assert not dispatch.put("", *recorded(".."))
         assert {"recorded after close": 2} == health.totals()
 
-    def test_while_closing_other_runs_are_refused(self, health):
+    def test_runs_that_begin_while_it_closes_are_refused(self, health):
         """
-        While a monitor closes, its live runs are saved; what another run records is counted as lost.
+        What a run records that begins while the monitor closes is counted as lost; live runs are saved.
         """
         sink = Kept()
         dispatch = Dispatch([sink], health=health)
-        dispatch.refuse_other_runs(["live"])
+        dispatch.refuse("new")
         before, after = recorded("..")
 
         assert dispatch.put("live", before)

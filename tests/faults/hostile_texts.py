@@ -30,6 +30,7 @@ READ_CHARS = {
 """Patterns that are applied to at most so many characters of a text; `_TOKEN` reads our own patterns."""
 _SETS = {"names", "values", "words"}
 """Lexicon files whose word lists are looked up as sets and never searched for."""
+_MANY_TIMES = 24
 _CATEGORY_SAMPLES = {
     codes.CATEGORY_SPACE: " ", codes.CATEGORY_NOT_SPACE: "x", codes.CATEGORY_DIGIT: "1",
     codes.CATEGORY_NOT_DIGIT: "x", codes.CATEGORY_WORD: "a", codes.CATEGORY_NOT_WORD: "-",
@@ -100,13 +101,13 @@ def _find_inline(name: str, path: Path) -> Iterator[tuple[str, re.Pattern]]:
 def write_texts(pattern: re.Pattern, length: int) -> Iterator[str]:
     """Yield texts of about this length that are made to be slow for a pattern."""
     source = pattern.pattern.decode("latin-1") if isinstance(pattern.pattern, bytes) else pattern.pattern
-    units = _write_units(
-        parser.parse(
-            source, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
-        )
+    parsed = parser.parse(
+        source, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
     )
-    for unit in dict.fromkeys(units):
+    for unit in dict.fromkeys(_write_units(parsed)):
         yield unit * (length // len(unit)) + "\x00"
+    for unit in dict.fromkeys(_write_long_repetitions(parsed)):
+        yield unit * max(length // len(unit), 1)
     for filler in (*"a \n-._\"'\\A0={", "a ", "a."):
         yield filler * (length // len(filler))
 
@@ -123,6 +124,22 @@ def _write_units(parsed) -> list[str]:
         if sample:
             units.append(prefix)
     return [unit for unit in units if unit][:16]
+
+
+def _write_long_repetitions(parsed) -> list[str]:
+    """Return texts in which a repeated group comes many times and ends in what does not fit.
+
+    Where a text fits the group in two ways, there are twice as many ways with each time it comes.
+    """
+    texts: list[str] = []
+    prefix = ""
+    for op, argument in parsed:
+        if op in {codes.MAX_REPEAT, codes.MIN_REPEAT} and int(argument[1]) >= _MANY_TIMES // 2:
+            sample, further = _join(argument[2])
+            times = min(int(argument[1]), _MANY_TIMES)
+            texts += [f"{prefix}{text * times}\x00" for text in (sample, *further) if text]
+        prefix += _write_sample(op, argument)[0]
+    return texts[:12]
 
 
 def _write_sample(op, argument) -> tuple[str, list[str]]:  # noqa: PLR0911 - one for each kind of part

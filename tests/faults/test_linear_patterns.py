@@ -75,7 +75,7 @@ def measure(name, pattern, length, places=None):
         if places is None or place in places:
             once = count_steps(name, pattern, text) / len(text)
             twice = count_steps(name, pattern, longer) / len(longer)
-            figures[place] = 2 * twice / once, twice
+            figures[place] = 2 * twice / once if once else 0.0, twice
     return figures
 
 

@@ -133,6 +133,27 @@ class TestIdentifiers:
 
         assert [] == seen(*looks(*[page.format(it) for it in sentences]))
 
+    def test_a_page_that_grows_or_shrinks(self):
+        """
+        A list that loses a line each time, or a log that gains one, is news, also where its end is far away.
+        """
+        line = "10:41 the batch was processed without a fault, and the next one waits for its turn.\n"
+        orders = ["The open orders.", *(f"The order of {name} waits for its parcel." for name in BIRDS)]
+        shrinking = ["\n".join(orders[: len(orders) - n]) for n in range(3)]
+        log = [line * (80 + n) for n in range(5)]
+
+        assert [] == seen(*looks(shrinking[0] + "\nAll told.", *shrinking))
+        assert [] == seen(*looks("Nothing yet.\nWait.\nThe log is empty.\nSo far.", *log))
+
+    def test_half_a_character(self):
+        """
+        A sentence with half a character in it is compared like any other.
+        """
+        page = "The port of Bergen.\nSeen from the bridge.\nAll times are local.\n{}\n" + WAY
+        odd = "Wholly novel \ud800 words were put here instead."
+
+        assert [] == seen(*looks("Nothing.", *[page.format(it) for it in ("Ships leave at noon.", odd)]))
+
     def test_in_a_long_result(self):
         """
         What lies in the middle of a long result must be as long as before.

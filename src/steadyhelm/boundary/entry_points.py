@@ -265,9 +265,9 @@ def _close(parts: Any) -> None:
 
 
 async def _close_async(parts: Any) -> None:
-    """Close a stream, unless the loop ends: it closes all of its generators at once, and each only once."""
+    """Close a stream, but no generator of a loop that ends: it closes all of them at once, each only once."""
     close = getattr(parts, "aclose", None)
-    if close is not None and not _is_loop_ending():
+    if close is not None and not (inspect.isasyncgen(parts) and _is_loop_ending()):
         await close()
 
 

@@ -214,7 +214,8 @@ class FailureMemory(Struct):
         failed.is_repetition &= failed.outcome.equals(step.outcome)
         failed.outcome = step.outcome
         failed.add(Attempt.from_step(step), self.steps)
-        if failed.count < OUTAGES_OF_LOOP or failed.is_repetition:
+        is_asked = self.segment.is_asked(step.event, failed.count)
+        if failed.count < OUTAGES_OF_LOOP or failed.is_repetition or is_asked:
             return None
         message = f"{step.event.action_name} met {failed.count} outages with the same arguments"
         return _match("failing call", failed, OUTAGES_OF_LOOP, message)

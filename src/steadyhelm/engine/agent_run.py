@@ -13,7 +13,7 @@ from steadyhelm.adapter import CONTINUE, Capabilities, HookPoint, Instruction, M
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.decisions import PROCEED, UNDECIDED, Verdict
 from steadyhelm.engine.call_book import CallBook, PendingCall, ReportedErrors
-from steadyhelm.engine.coercion import to_count
+from steadyhelm.engine.coercion import MAX_COUNT, to_count
 from steadyhelm.engine.instructions import RunInstructions, RunOwner
 from steadyhelm.engine.live_runs import describe_outcome
 from steadyhelm.engine.pending_decisions import PendingDecisions
@@ -139,7 +139,7 @@ class AgentRun:
                 return
             reply = reply or ModelReply()
             sent, received = reply.input_tokens, reply.output_tokens
-            if not (type(sent) is type(received) is int and min(sent, received) >= 0):
+            if not (type(sent) is type(received) is int and 0 <= sent <= MAX_COUNT >= received >= 0):
                 sent, received = to_count(sent), to_count(received)
             details = {"model": reply.model, "input_tokens": sent, "output_tokens": received}
             has_text = is_a(reply.text, str) and str.__len__(reply.text) > 0

@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -108,7 +108,7 @@ class Dispatch:
         self._caller = threading.local()
         self._thread: threading.Thread | None = None
         self._mark: object = None
-        self._last_epochs: frozenset[str] | None = None
+        self._refused: set[str] = set()
 
     # --- any thread -------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Dispatch:
 
         Only events are ever dropped: findings, incidents and run ends always go in.
         """
-        if self._closed or (self._last_epochs is not None and epoch not in self._last_epochs):
+        if self._closed or epoch in self._refused:
             self._health.lose("recorded after close", len(records))
             return False
         backlog = self._backlog
@@ -200,9 +200,10 @@ class Dispatch:
                 self._health.swallow(f"sink {sink.name}", exc)
         return self._describe(is_done=is_done)
 
-    def refuse_other_runs(self, epochs: Iterable[str]) -> None:
-        """Refuse from now on what runs of other epochs record: the monitor is being closed."""
-        self._last_epochs = frozenset(epochs)
+    def refuse(self, epoch: str) -> None:
+        """Count what a run records as lost: it began while the monitor was being closed."""
+        if not self._closed:
+            self._refused.add(epoch)
 
     def close(self, timeout_s: float = 5.0) -> FlushResult:
         """Write what is queued, within the time given, and let go of the sinks.

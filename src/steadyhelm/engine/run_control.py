@@ -271,8 +271,7 @@ class RunControl:
         self._starter.wait_for_answers(timeout_s / 2)
         self._starter.give_up_waiting()
         # A thread that goes on recording would start a suspended run anew while it is being saved.
-        live = filter(None, map(self.runs.get, tuple(self.runs)))
-        self.dispatch.refuse_other_runs(recorder.session.run.epoch for recorder in live)
+        self._starter.is_closing = True
         self.suspend_all()
         return self.dispatch.close(max(0.0, deadline - time.monotonic()))
 

@@ -78,6 +78,8 @@ class RunStarter:
         self._lock = ForkSafeLock()
         self._unwritten: BoundedDict[str, tuple[int, SuspendedRun]] = BoundedDict(_UNWRITTEN_KEPT)
         self._waiting: dict[str, RunRecorder] = {}
+        self.is_closing = False
+        """Whether the monitor is being closed: runs that start now are judged and not stored."""
 
     def start(
         self,
@@ -111,7 +113,9 @@ class RunStarter:
             epoch=new_id(),
         )
         is_sampled = self._is_sampled(run_id, info.parent_run_id)
-        may_resume = run_id == given_id and is_sampled and self._store is not None
+        if self.is_closing:
+            self._dispatch.refuse(info.epoch)
+        may_resume = run_id == given_id and is_sampled and self._store is not None and not self.is_closing
         recorder = self._resume_known(info, can) if may_resume else None
         is_waiting = recorder is None and may_resume and self._knowledge.may_be_suspended(run_id)
         if recorder is None:
@@ -219,6 +223,7 @@ class RunStarter:
 
     def after_fork(self) -> None:
         """Forget in a child process what the parent resumes and writes."""
+        self.is_closing = False
         self._unwritten.clear()
         self._waiting.clear()
 

@@ -20,7 +20,7 @@ _MAX_NUMBERS: Final = 12
 _MAX_PAGE_CHARS: Final = 6000
 _MIN_PIECES: Final = 4
 _MAX_PIECES: Final = 64
-_MAX_PIECES_KEPT: Final = 96
+_MAX_PIECES_KEPT: Final = 192
 _MAX_NEW_PIECES: Final = 2
 
 _UNSEEN_TAG: Final = re.compile(r"<(?:script|link|meta|style|img|svg|noscript)\b[^<>]*>", re.IGNORECASE)
@@ -42,7 +42,7 @@ class RotatingPage(Struct):
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Return the record of a page, None for a text of a few sentences."""
+        """Return the record of a page; None for a text of a few sentences, and for a long one."""
         pieces = _split_page(text)
         return cls(pieces, _hash_pieces(pieces)) if _MIN_PIECES <= len(pieces) <= _MAX_PIECES else None
 
@@ -53,10 +53,13 @@ class RotatingPage(Struct):
         has changed: that is news.
         """
         pieces = _split_page(text)
+        if len(pieces) != len(self.latest):
+            return None  # a list that grows or shrinks
         gone = [it for it in self.latest if it not in pieces]
         come = [it for it in pieces if it not in self.latest]
         new = [it for it in come if not set(_hash_pieces([it])) <= set(self.known)]
-        if len(come) > min(_MAX_NEW_PIECES, len(gone)) or any(self._is_news(it, gone) for it in new):
+        is_other = len(come) != len(gone) or len(come) > _MAX_NEW_PIECES
+        if is_other or any(self._is_news(it, gone) for it in new):
             return None
         self.has_rotated |= bool(come)
         self.has_returned |= bool(come) and not new
@@ -64,7 +67,7 @@ class RotatingPage(Struct):
         return tuple(come)
 
     def _is_news(self, piece: str, gone: list[str]) -> bool:
-        if crc32(mask_numbers(piece).encode()) in self.known:
+        if crc32(mask_numbers(piece).encode("utf-8", "replace")) in self.known:
             return True
         words = set(_WORD.findall(piece.lower()))
         return len(words) < 2 or any(words.intersection(_WORD.findall(it.lower())) for it in gone)  # noqa: PLR2004 - a value
@@ -107,7 +110,7 @@ class RepeatedCall(Struct):
         if takes_next(step.event.action_name):
             return None
         varying = self._find_varying(step)
-        if varying is None and self.page is not None:
+        if varying is None and self.page is not None and not outcome.failed:
             return self.page.replace(extract_text(step.event.output_data))
         return varying
 
@@ -226,7 +229,9 @@ class CallMemory(Struct):
 
 
 def _split_page(text: str) -> list[str]:
-    masked = mask_made_up(mask_noise(_UNSEEN_TAG.sub("", text[:_MAX_PAGE_CHARS])))
+    if len(text) > _MAX_PAGE_CHARS:
+        return []
+    masked = mask_made_up(mask_noise(_UNSEEN_TAG.sub("", text)))
     return [piece for it in _PIECE_END.split(masked) if _WORD.search(piece := it.strip())][: _MAX_PIECES + 1]
 
 

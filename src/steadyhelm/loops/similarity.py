@@ -51,7 +51,7 @@ _STARTED_LABELS: Final = frozenset(
 )
 # How many people see a page, or how much its scripts say, is no progress.
 _AUDIENCE: Final = re.compile(
-    r"\b\d[\d.,]*(?=(?: (?:people|users|others|guests|customers))?(?: (?:are|is|have|currently))*"
+    r"\b\d[\d.,]{0,15}+(?=(?: (?:people|users|others|guests|customers))?(?: (?:are|is|have|currently))*"
     r" (?:online|readers|viewers|viewing|views|visitors|visits|watching)\b)"
     r"|(?<=\bconsole: )\d+"
 )

@@ -115,7 +115,8 @@ _HAS_PARAMETERS: Final = re.compile(r"[A-Za-z][\w-]{1,20} \w{1,30}=\\{0,4}\"")
 _PLAIN: Final = r"(?:[A-Za-z]{1,12}|[A-Za-z]{2}[-_][A-Za-z]{2}|\d{1,3})"
 _PLAIN_COOKIES: Final = re.compile(
     rf"[\w.-]{{1,40}}={_PLAIN}?(?:;[ ]?(?:[Pp]ath=[^\s;]{{0,80}}|[Mm]ax-[Aa]ge=\d{{1,12}}"
-    rf"|[Ee]xpires=[\w ,:+-]{{1,40}}|[Dd]omain=[^\s;]{{1,80}}|[\w.-]{{1,40}}(?:={_PLAIN}?)?)){{0,20}};?\Z"
+    rf"|[Ee]xpires=[\w ,:+-]{{1,40}}|[Dd]omain=[^\s;]{{1,80}}"
+    rf"|(?!(?:[Pp]ath|[Mm]ax-[Aa]ge|[Ee]xpires|[Dd]omain)=)[\w.-]{{1,40}}(?:={_PLAIN}?)?)){{0,20}};?\Z"
 )
 """Cookies that hold plain words and short numbers, such as the language, with their attributes."""
 _WORD: Final = re.compile(r"[^\s\"'`\\,;<>]{3,300}")

@@ -1,5 +1,6 @@
 """Replace secrets in plain data: fields by name, pairs of name and value, lists of arguments, key objects."""
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final, TypeVar
@@ -25,7 +26,10 @@ _WELL_KNOWN_USERS: Final = frozenset(
     {"root", "admin", "administrator", "Administrator", "postgres", "sa", "sysdba"}
 )
 """Users whose password may be the next argument of a login."""
-_MIN_STRONG_CHARS: Final = 8
+_STRONG_PASSWORD: Final = re.compile(
+    r"(?=[^\s]{0,80}[0-9])(?=[^\s]{0,80}[A-Z!@#$%^&*])(?=[^\s]{0,80}[A-Za-z])[^\s\"'`\\/:,<>]{8,80}"
+)
+"""What the first look at a text takes for the password that follows such a user, too."""
 _MADE_NAMES: Final = frozenset({"type", "name", "id", "module", "mode", "provider"})
 _MAX_KEY_LINE_CHARS: Final = 120
 _PAIR: Final = 2
@@ -162,13 +166,15 @@ class StructureRedactor:
 
     def _redact_parameters(self, value: dict[str, Any]) -> dict[str, Any]:
         """Return a statement of SQL with its parameters, without those of columns that hold secrets."""
-        sql = next((value[name] for name in _STATEMENTS & value.keys()), None)
         given = next((name for name in sorted(_PARAMETERS & value.keys())), None)
-        if not isinstance(sql, str) or given is None or not isinstance(value[given], list):
+        if given is None or not isinstance(value[given], list):
             return value
-        names = read_parameters(sql)
-        columns = {at: name for at, name in enumerate(names) if self._names.judge(name)}
-        return value | {given: self._redact_row(value[given], columns, len(names))} if columns else value
+        row = value[given]
+        for statement in sorted(_STATEMENTS & value.keys()):
+            names = read_parameters(value[statement]) if isinstance(value[statement], str) else []
+            columns = {at: name for at, name in enumerate(names) if self._names.judge(name)}
+            row = self._redact_row(row, columns, len(names)) if columns else row
+        return value if row is value[given] else value | {given: row}
 
     def _redact_row(self, row: Any, columns: dict[int, str], width: int) -> Any:
         if not isinstance(row, list) or len(row) != width:
@@ -261,7 +267,7 @@ def _is_pair_value(item: str, strength: Strength) -> bool:
 
 
 def _is_strong_password(item: str) -> bool:
-    return len(item) >= _MIN_STRONG_CHARS and not item.islower() and looks_like_password(item)
+    return _STRONG_PASSWORD.fullmatch(item) is not None and not item.islower() and looks_like_password(item)
 
 
 def _is_login(value: list[Any], key: str) -> bool:

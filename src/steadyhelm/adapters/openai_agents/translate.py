@@ -82,7 +82,7 @@ def read_text(output: Iterable[Any]) -> str:
 def count_failed_attempts(usage: Any) -> int:
     """Return how many requests the SDK made in vain before a reply: each is an entry without tokens."""
     entries = getattr(usage, "request_usage_entries", None) or ()
-    used = [it.input_tokens + it.output_tokens > 0 for it in entries]
+    used = [(it.input_tokens or 0) + (it.output_tokens or 0) > 0 for it in entries]
     # The reply itself is the last entry, whether its provider counts tokens or not.
     return used.index(True) if any(used) else max(len(used) - 1, 0)
 
