@@ -335,6 +335,24 @@ class TestMemory:
 
         assert [903] == seen(again, *others[:300], again, *others[300:600], again, *others[600:], again)
 
+    def test_few_pages_are_kept_in_words(self):
+        """
+        Of many pages that were read twice and differed, the latest alone are kept in words.
+        """
+        lines = "The port of Bergen.\nSeen from the bridge.\nAll times are local.\n"
+        memory = RepetitionMemory()
+        reads = [
+            call("fetch_page", {"target": name}, f"{lines}{words} {name}.\n{WAY}")
+            for words in (
+                "Try our podcast about ships, storms and salted fish",
+                "Spring sale ends this Sunday",
+            )
+            for name in range(60)
+        ]
+        reported(memory, run(*reads))
+
+        assert 16 == len([it for it in memory.calls.latest.values() if it.page is not None])
+
 
 class TestFailures:
     def test_falling_behind_one_exit_status(self):

@@ -17,6 +17,7 @@ from steadyhelm.noise import find_volatile_parts, mask_noise, mask_numbers
 _MAX_CALLS: Final = 96
 _MAX_OLDER_CALLS: Final = 1024
 _MAX_NUMBERS: Final = 12
+_MAX_PAGES: Final = 16
 _MAX_PAGE_CHARS: Final = 6000
 _MIN_PIECES: Final = 4
 _MAX_PIECES: Final = 64
@@ -210,6 +211,10 @@ class CallMemory(Struct):
     def _keep(self, call_key: int, record: RepeatedCall) -> None:
         latest, older = self.latest, self.older
         latest[call_key] = record
+        if record.page is not None:
+            with_page = [it for it in latest.values() if it.page is not None]
+            for one in with_page[:-_MAX_PAGES]:
+                one.page = None
         if len(latest) > _MAX_CALLS:
             key = next(iter(latest))
             old = latest.pop(key)
