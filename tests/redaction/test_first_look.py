@@ -2,9 +2,11 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.redaction import hint_index, hints, redactor, tokens
 from steadyhelm.redaction.assignments import _BASIC, find_basic_credentials
 from steadyhelm.redaction.commands import load_command_hints, load_command_names
@@ -147,6 +149,32 @@ def test_few_words_are_kept(monkeypatch):
 
     assert len(index._harmless) + len(index._telling) <= 23
     assert max(map(len, index._harmless)) <= 24
+
+
+@pytest.mark.parametrize(
+    "password", ["Hunter2xx9!", "Hunter2,xx9", "Hunter2/xx9", "a:Hunter2x9", "Hunter2<x9>"]
+)
+def test_arguments_are_redacted_whatever_is_beside_them(password):
+    """
+    Where the first look passes over the argument behind a well-known user, so do the rules that follow.
+    """
+    look = Redactor()
+    encoded = encode_canonical(given := ["root", password])
+
+    assert look.may_contain_secret(encoded) == (look.redact_suspicious(given, encoded)[1] != encoded)
+
+
+def test_two_statements_beside_parameters():
+    """
+    A statement beside another one does not hide whose parameters hold a password.
+    """
+    data = {
+        "query": "SELECT 1",
+        "sql": "INSERT INTO u (name, password) VALUES (?, ?)",
+        "params": ["ann", "hunter2Xq9"],
+    }
+
+    assert b"hunter2Xq9" not in Redactor().redact(data, encode_canonical(data))[1]
 
 
 def test_payloads_seen_before(monkeypatch):
