@@ -50,7 +50,7 @@ from steadyhelm.host_objects import is_a
 from steadyhelm.settings import Settings
 from steadyhelm.sink import Sink
 from steadyhelm.sinks.incident_log import IncidentLog
-from steadyhelm.sinks.store import StoreSink
+from steadyhelm.sinks.store import MissingStore, StoreSink
 from steadyhelm.store import Store
 
 
@@ -181,10 +181,10 @@ class DriftMonitor(Monitor):
         self.settings = settings
         read_data_files()
         health = Health()
-        store = try_open_store(settings, health)
+        store = try_open_store(settings)
         worker = make_judge_worker(settings, judge, store=store, health=health, clock=clock)
         self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None
-        kept = [self._make_store_sink(settings, store)] if store is not None else []
+        kept = self._make_store_sink(settings, store) if store is not None else MissingStore(health)
         log = IncidentLog(
             str(settings.database) if settings.db else "", public_url=settings.server_public_url
         )
@@ -192,7 +192,7 @@ class DriftMonitor(Monitor):
         control = RunControl(
             agent_id,
             make_detectors=make_detectors or make_detector_factory(settings, health),
-            dispatch=_make_dispatch(settings, [*kept, *sinks], health),
+            dispatch=_make_dispatch(settings, [kept, *sinks], health),
             capture=Capture(make_redactor(settings), settings.payloads),
             health=health,
             store=store,

@@ -359,7 +359,7 @@ def store_pending(settings: Settings) -> None:
 # --- what an agent starts without, when it cannot be had ------------------------------------------
 
 
-def try_open_store(settings: Settings, health: Health) -> SQLStore | None:
+def try_open_store(settings: Settings) -> SQLStore | None:
     """Return the store; None, with a warning, when it cannot be used: the agent starts all the same."""
     if settings.disabled:
         return None
@@ -367,7 +367,6 @@ def try_open_store(settings: Settings, health: Health) -> SQLStore | None:
         return open_store(settings, timeout_s=_LOCKED_S, may_be_away=True)
     except StoreError as exc:
         logger.warning("Steadyhelm keeps nothing: %s", exc)
-        health.count("store cannot be opened")
         return None
 
 

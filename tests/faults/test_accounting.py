@@ -37,6 +37,50 @@ class Broken(Sink):
         raise self.error
 
 
+class TestAStoreThatCannotBeOpened:
+    """What is recorded for a database that cannot be used at all is counted, event by event."""
+
+    @pytest.mark.parametrize("place", ["folder", "damaged file", "loop of links"])
+    def test_every_event_is_counted(self, tmp_path, place):
+        """
+        Nothing can be stored, so every event is lost, and a flush is not complete.
+        """
+        monitor = make_monitor(_make_unusable(tmp_path / "steadyhelm.db", place))
+        monitor.start_run("run")
+        record(monitor, 700)
+        monitor.end_run()
+        result = monitor.flush()
+        monitor.close()
+
+        assert (False, 0, {"store cannot be opened": 700}) == (
+            result.complete,
+            result.remaining,
+            monitor.health.totals(),
+        )
+
+    def test_durable_mode_acknowledges_nothing(self, tmp_path):
+        """
+        In durable mode the decision says of each event that it is not stored.
+        """
+        monitor = make_monitor(_make_unusable(tmp_path / "steadyhelm.db", "folder"), durability="durable")
+        monitor.start_run("run")
+        decision = monitor.record_event("tool_call", "search")
+        monitor.close()
+
+        assert decision.not_stored
+        assert 1 == monitor.health.totals()["store cannot be opened"]
+
+
+def _make_unusable(database, place):
+    if place == "folder":
+        database.mkdir()
+    elif place == "damaged file":
+        database.write_bytes(b"this is not a database" * 100)
+    else:
+        database.symlink_to(database)
+    return database
+
+
 class TestAStoreThatIsAway:
     def test_locked_by_another_process(self, database):
         """

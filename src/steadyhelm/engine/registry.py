@@ -91,8 +91,13 @@ def others(group: str) -> list[str]:
 
 
 def _others(group: str) -> list[EntryPoint]:
+    try:
+        entries = entry_points(group=group)
+    except Exception as exc:  # noqa: BLE001 - it reads files of every installed package
+        logger.warning("Steadyhelm cannot list the plug-ins of other packages: %s", exc)
+        return []
     found = []
-    for entry in entry_points(group=group):
+    for entry in entries:
         if entry.value == OWN[group].get(entry.name):
             continue
         if entry.name in OWN[group]:
