@@ -849,6 +849,32 @@ class TestReentry:
         assert ["proceed"] * 4 == [decision.verdict for decision in inner]
         assert 4 == monitor.count_events("session-1")
         assert {"event recorded while another event was being recorded": 2} == monitor.health.totals()
+        assert not monitor.flush().complete
+        monitor.close()
+
+    def test_asking_before_a_call_in_the_middle_of_an_event_loses_nothing(self, database):
+        """
+        What code inside an event asks before a call of its own is answered with "proceed", and noted.
+        """
+        answers = []
+
+        class Asking(Detector):
+            """Asks before a call, as a finalizer of the host may that uses a watched tool."""
+
+            name = "asking"
+            kind = "loop"
+            _memory = Struct()
+
+            def check(self, event, baseline):
+                answers.append(monitor.before_tool("search", run_id=event.run_id).verdict)
+
+        monitor = DriftMonitor("researcher", db_path=database, make_detectors=lambda: [Asking()])
+        monitor.start_run("session-1")
+        monitor.record_event("tool_call", "outside")
+
+        assert ["proceed"] == answers
+        assert {"call looked at while an event was being recorded": 1} == monitor.health.totals()
+        assert monitor.flush().complete
         monitor.close()
 
     def test_the_hosts_objects_are_read_before_the_lock_is_taken(self, database):

@@ -17,9 +17,9 @@ _LOGGED_EVERY: Final = 1000
 
 _NOTED_REASONS: Final = frozenset(
     {
+        "call looked at while an event was being recorded",
         "end of a run that is not live",
         "event out of order",
-        "event recorded while another event was being recorded",
         "event seen twice",
         "late event not judged",
         "other event at a place already taken",

@@ -121,10 +121,12 @@ class Turns:
 
     def _wait(self, job: Callable[[], object] | None) -> None:
         """Let a job wait for the one that is being done, if it can."""
-        if job is not None and not self._is_late and len(self._waiting) < _MAX_WAITING:
-            self._waiting.append(job)
+        if job is None:
+            self._services.health.count("call looked at while an event was being recorded")
+        elif self._is_late or len(self._waiting) >= _MAX_WAITING:
+            self._services.health.lose("event recorded while another event was being recorded")
         else:
-            self._services.health.count("event recorded while another event was being recorded")
+            self._waiting.append(job)
 
 
 def _take(queue: list[T]) -> T | None:
