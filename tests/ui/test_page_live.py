@@ -135,7 +135,7 @@ def test_a_page_has_its_shape_while_it_loads(visit, changing_server, problems):
     page.evaluate("location.hash = '#/incidents'")
     shape = page.locator("#groups [aria-busy=true]")
     expect(shape.locator("th").nth(1)).to_have_text("Pattern")
-    held.pop().fulfill(status=404, json={"code": "not_found", "message": "Nothing is here."})
+    wait_until(page, held).fulfill(status=404, json={"code": "not_found", "message": "Nothing is here."})
 
     expect(page.get_by_role("alert")).to_contain_text("Nothing is here.")
     expect(shape).to_have_count(0)
