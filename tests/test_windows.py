@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.baselines import Cusum, Trend
-from steadyhelm.windows import FROZEN_MIN_RUNS, LEARNING_MIN_RUNS, conformal_threshold, next_trend, quantile
+from steadyhelm.windows import (
+    FROZEN_MIN_RUNS,
+    LEARNING_MIN_RUNS,
+    conformal_threshold,
+    may_alarm_next,
+    next_trend,
+    quantile,
+)
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60).map(sorted)
 SHARES = st.floats(0, 1)
@@ -87,6 +94,26 @@ class TestNextTrend:
             trend = shift.trend
             assert min(shift.learning, shift.frozen, trend.learning.total, trend.frozen.total) >= 0.0
             assert math.isfinite(trend.learning.mean)
+
+    @given(st.lists(st.sampled_from([10.0, 11.0, 13.0, 20.0, 1e6]), min_size=20, max_size=120))
+    def test_no_alarm_comes_unforeseen(self, values):
+        """
+        Before each run that raises an alarm it is known that the next run may.
+        """
+        trend = Trend()
+        for value in values:
+            shift = next_trend(trend, value)
+            assert may_alarm_next(trend) or not shift.is_alarm
+            trend = shift.trend
+
+    def test_steady_runs_come_near_no_alarm(self):
+        """
+        An agent whose runs take the same is never one run from an alarm.
+        """
+        trend = Trend()
+        for _ in range(100):
+            trend = next_trend(trend, 1000.0).trend
+            assert not may_alarm_next(trend)
 
     def test_it_says_nothing_before_it_knows(self):
         """

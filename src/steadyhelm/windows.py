@@ -127,6 +127,20 @@ def next_trend(trend: Trend, value: float) -> Shift:
     return Shift(Trend(learning=_update_moments(learning, x), frozen=frozen), learning_share, frozen_share)
 
 
+def may_alarm_next(trend: Trend) -> bool:
+    """Return whether one more run can make one of the sums cross its limit.
+
+    >>> may_alarm_next(Trend()), may_alarm_next(Trend(learning=Cusum(count=40, total=2.5)))
+    (False, True)
+    """
+    highest_step = CUSUM_MAX_Z - CUSUM_SLACK
+    learning, frozen = trend.learning, trend.frozen
+    is_near = learning.count >= LEARNING_MIN_RUNS and learning.total + highest_step >= LEARNING_LIMIT
+    return is_near or (
+        frozen.count >= FROZEN_MIN_RUNS and frozen.total + highest_step >= get_frozen_limit(frozen)
+    )
+
+
 def get_frozen_limit(frozen: Cusum) -> float:
     """Return what the sum against the frozen reference must reach for its next alarm."""
     return FROZEN_LIMIT * _NEXT_ALARM ** min(frozen.alarms, _MAX_RAISES)

@@ -1,4 +1,5 @@
 import math
+import random
 from contextlib import closing
 
 import pytest
@@ -122,3 +123,25 @@ class TestClaims:
         knowledge.use_baseline(self.with_alarms(0, runs=30))
 
         assert knowledge.claim_rise(self.with_alarms(0, runs=30), "tokens")
+
+
+class TestEachRise:
+    def test_every_rise_that_is_learnt_is_reported(self, tmp_path):
+        """
+        Runs one after another are compared with all runs before them where it matters, so none is missed.
+
+        A calibrated baseline is otherwise replaced only where it has learnt a twentieth more.
+        """
+        chance, learnt = random.Random(3), []
+        with closing(DriftMonitor(AGENT, db_path=tmp_path / "steadyhelm.db")) as monitor:
+            for number in range(110):
+                tokens = 4_000 * chance.lognormvariate(0.0, 0.3) * (2 if number >= 70 else 1)
+                with monitor.run(run_id=f"run-{number}"):
+                    monitor.record_event("llm_request", "model", output_data="done", token_count=int(tokens))
+                assert monitor.flush(60).complete
+                learnt.append(monitor.get_baseline().trends["tokens"].alarms)
+            rises = [f"run-{number}" for number in range(1, 110) if learnt[number] > learnt[number - 1]]
+            reported = [it.run_id for it in monitor.store.list_incidents(AGENT)]
+
+        assert rises
+        assert rises == reported[::-1]

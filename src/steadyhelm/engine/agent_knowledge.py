@@ -27,6 +27,7 @@ from steadyhelm.people import ToolMark
 from steadyhelm.sink import PinnedBaseline
 from steadyhelm.store import Store
 from steadyhelm.store_rows import StoredRun
+from steadyhelm.windows import may_alarm_next
 
 INCIDENTS_KEPT: Final = 200
 """Some kilobytes each, in memory for as long as the monitor is there."""
@@ -366,11 +367,13 @@ def _is_news(known: BaselineStats, newer: BaselineStats) -> bool:
     """Return whether a baseline differs from the one in use by more than a few further runs.
 
     One that is calibrated changes a little with every run: each would be stored with the run that used it.
+    Where the next run may show a rise over runs, as far as either of them knows, it is compared with the
+    newest: each rise is learnt once, with the run that shows it.
     """
     if not known.is_calibrated or known.is_frozen != newer.is_frozen:
         return True
     further = newer.calibration_runs - known.calibration_runs
-    if further == 0:
+    if further == 0 or any(map(may_alarm_next, [*known.trends.values(), *newer.trends.values()])):
         return known != newer
     return further < 0 or further >= known.calibration_runs * _NEWS_SHARE
 
