@@ -377,6 +377,15 @@ class TestOverRuns:
         """
         assert ResourceSpike().end(self.risen(learning=self.KNOWN)) is None
 
+    def test_a_rise_of_little_is_not_told(self):
+        """
+        An agent whose runs come to take ten times as much, and still next to nothing, has not risen.
+        """
+        small = structs.replace(self.KNOWN, mean=math.log(100.0))
+
+        assert self.ended(1, self.risen(learning=small)) is None
+        assert self.ended(2, self.risen(learning=small)) is not None
+
     def test_an_agent_that_still_learns_is_not_compared(self):
         """
         Before calibration only hard limits count, at the end of a run as well.

@@ -498,7 +498,7 @@ class TestEnd:
         A rise over runs is told at the end as an incident of its own; the run still teaches the baseline.
         """
         watched = session(ResourceSpike(), baseline=LEARNT)
-        observed(watched, "r")
+        observed(watched, "rr")
         ending = watched.end(at=0.0)
 
         assert ["resource_spike"] == [finding.detector for finding in ending.findings]
@@ -511,7 +511,7 @@ class TestEnd:
         say it again.
         """
         watched = session(ActionLoop(), ResourceSpike(), baseline=LEARNT)
-        observed(watched, "aaaaaar")
+        observed(watched, "aaaaaarr")
         ending = watched.end(at=0.0)
 
         assert ending.summary.had_incident

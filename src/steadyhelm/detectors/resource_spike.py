@@ -19,7 +19,7 @@ _NOTICED_SCORE: Final = 0.4
 _MIN_EXCESS_FACTOR: Final = 1.5
 _WHOLE_SECONDS_FROM_MS: Final = 10_000
 _LEAST_UNUSUAL: Final = {"tokens": 2_000.0, "tools": 10.0, "duration_ms": 30_000.0}
-"""What costs less than this is not unusual, however alike the agent's runs are."""
+"""What costs less than this is neither unusual nor a rise, however alike the agent's runs are."""
 
 # What is compared over runs: the key in the baseline, its name in messages, the fields of mean and std.
 MEASURES: Final = (
@@ -146,8 +146,9 @@ class ResourceSpike(Detector):
             event_id=memory.last_id,
         )
         for measure, label, _, _ in MEASURES:
-            shift = next_trend(baseline.trends.get(measure, Trend()), getattr(memory, measure))
-            if shift.is_alarm:
+            spent = getattr(memory, measure)
+            shift = next_trend(baseline.trends.get(measure, Trend()), spent)
+            if shift.is_alarm and spent >= _LEAST_UNUSUAL[measure]:
                 return self._report_trend(last, measure, label, shift)
         return None
 
