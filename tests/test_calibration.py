@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.calibration import calibrate, find_frequent_sequences
+from steadyhelm.calibration import calibrate, count_unusual_run, find_frequent_sequences
 from steadyhelm.embedders.idf import BUCKETS, count_words, mark_words
 from steadyhelm.events import RunSummary
 
@@ -66,6 +66,50 @@ class TestStates:
         after = learnt(run(), version="2", task_type="refund")
 
         assert ("a", "2", "refund") == (after.agent_id, after.version, after.task_type)
+
+
+class TestUnusualRuns:
+    def after_unusual(self, count, before=None):
+        baseline = before or learnt(run(), run())
+        for _ in range(count):
+            baseline = count_unusual_run(baseline)
+        return baseline
+
+    def test_four_in_a_row_are_a_sign(self):
+        """
+        After four unusual runs in a row the agent may have changed for good; further ones add nothing.
+        """
+        states = [self.after_unusual(count) for count in range(7)]
+
+        assert [0, 1, 2, 3, 4, 4, 4] == [it.unusual_runs for it in states]
+        assert [False] * 4 + [True] * 3 == [it.may_be_outdated for it in states]
+
+    @given(st.integers(0, 1000))
+    def test_they_never_become_usual(self, count):
+        """
+        However many unusual runs follow each other, what is normal stays as it was.
+        """
+        before = learnt(run(900, tool_calls=3), run(1100, tool_calls=5))
+        after = self.after_unusual(count, before)
+
+        assert before == msgspec.structs.replace(after, unusual_runs=0)
+
+    def test_a_clean_run_ends_the_row(self):
+        """
+        A run like the others says that the agent is as it was.
+        """
+        after = calibrate(self.after_unusual(5), run(), [run()] * 3)
+
+        assert (0, False) == (after.unusual_runs, after.may_be_outdated)
+
+    def test_a_frozen_baseline_counts_none(self):
+        """
+        A frozen baseline is meant to show every change, and asks for no reset.
+        """
+        frozen = msgspec.structs.replace(learnt(run()), is_frozen=True)
+
+        assert frozen is count_unusual_run(frozen)
+        assert not msgspec.structs.replace(self.after_unusual(4), is_frozen=True).may_be_outdated
 
 
 class TestNumbers:

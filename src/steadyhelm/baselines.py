@@ -5,6 +5,12 @@ from typing import Any, Final, Self
 from msgspec import Struct, convert, field, to_builtins
 
 _MIN_ASIDE_RUNS: Final = 3
+_MANY_UNUSUAL_RUNS: Final = 4
+"""So many unusual runs in a row, and the agent may have changed for good."""
+OUTDATED_ADVICE: Final = (
+    "The runs before this one were unusual too, and none is learnt from. If the agent has changed for "
+    "good, mark this as a false alarm, or reset its baseline with `steadyhelm baseline reset`."
+)
 
 
 class Spread(Struct, frozen=True, kw_only=True):
@@ -51,7 +57,9 @@ class BaselineStats(Struct, frozen=True, kw_only=True):
     unusual whole runs were;
     `word_counts` says in how many of `word_runs` runs a (hashed) word occurred, a byte a word;
     `usual_waits` is how long tools are waited for, in seconds, and `aside_runs` counts the runs in which an
-    argument of a tool varied alone and never changed its result.
+    argument of a tool varied alone and never changed its result;
+    `unusual_runs` is how many runs in a row, since the last one it learnt from and up to four, were reported
+    only for differing from the agent's earlier runs.
     """
 
     agent_id: str
@@ -82,6 +90,12 @@ class BaselineStats(Struct, frozen=True, kw_only=True):
     word_counts: bytes = b""
     usual_waits: dict[str, float] = field(default_factory=dict)
     aside_runs: dict[str, dict[str, int]] = field(default_factory=dict)
+    unusual_runs: int = 0
+
+    @property
+    def may_be_outdated(self) -> bool:
+        """Whether so many runs in a row were unusual that the agent may have changed for good."""
+        return self.unusual_runs >= _MANY_UNUSUAL_RUNS and not self.is_frozen
 
     @property
     def asides(self) -> dict[str, tuple[str, ...]]:

@@ -101,10 +101,22 @@ def learn_run(baseline: BaselineStats, run: RunSummary, recent: CleanRuns) -> Ba
         word_counts=counts,
         usual_waits=_merge_waits(baseline.usual_waits, run.waits),
         aside_runs=_merge_asides(baseline.aside_runs, run.asides),
+        unusual_runs=0,
     )
     # A baseline that was imported, or whose runs were pruned, knows more than the few runs still here.
     knows_enough = len(recent.runs) >= min(run_count, baseline.required_runs)
     return structs.replace(learnt, **recent.statistics) if knows_enough else learnt
+
+
+def count_unusual_run(baseline: BaselineStats) -> BaselineStats:
+    """Return the baseline after a run that was reported only for differing from the agent's earlier runs.
+
+    Such runs teach nothing, however many there are: nothing in them shows whether the agent was changed or
+    goes wrong in every run, and drift must not become usual. A person can tell, and is asked to.
+    """
+    if baseline.is_frozen or baseline.may_be_outdated:
+        return baseline
+    return structs.replace(baseline, unusual_runs=baseline.unusual_runs + 1)
 
 
 def learn_flagged_goal(baseline: BaselineStats, run: RunSummary) -> BaselineStats:

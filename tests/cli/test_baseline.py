@@ -1,15 +1,18 @@
 import json
+from contextlib import closing
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from watched_agent import CommandLine, work
 
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.baselines import BaselineStats, Spread
 from steadyhelm.cli.baseline import read_baseline, to_document, write_baseline
 from steadyhelm.errors import FormatError
+from steadyhelm.stores import open_store
 
 
 @pytest.fixture
@@ -65,6 +68,19 @@ class TestShow:
 
         assert "not yet   resource_spike: only hard limits are checked: learning 1/30" in out
         assert "not yet   goal_drift: only a change of topic is checked: learning 1/30" in out
+
+    def test_that_the_agent_may_have_changed(self, steadyhelm, versions, database):
+        """
+        After unusual runs in a row it says so, with the command for an agent that has changed for good.
+        """
+        with closing(open_store(database)) as store:
+            known = store.get_baseline("researcher", "2", "hotels")
+            store.save_baseline(structs.replace(known, unusual_runs=4))
+        changed, same = (steadyhelm(f"baseline show researcher --version {it}").out for it in ("2", "''"))
+
+        assert "unusual   at least its latest 4 runs" in changed
+        assert "steadyhelm baseline reset researcher --version 2 --task hotels" in changed
+        assert "unusual" not in same
 
     def test_every_version_unless_one_is_named(self, steadyhelm, versions):
         """

@@ -4,6 +4,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.calibration import calibrate
@@ -78,6 +79,17 @@ class TestUnusualOrder:
         assert finding.context["mean_surprise"] > 1.5 * finding.context["usual"]
         assert finding.context["max_surprise"] >= finding.context["mean_surprise"]
         assert finding.event_ids
+
+    def test_after_unusual_runs_a_reset_is_suggested(self, usual):
+        """
+        Where the runs before it were unusual too, the agent may have been changed, and a person is asked.
+        """
+        outdated = structs.replace(usual, unusual_runs=4)
+        before, after = (reported("CBACBACBACBA", it)[-1] for it in (usual, outdated))
+
+        assert "Compare with its usual order: a step may have been skipped." == before.suggested_action
+        assert "`steadyhelm baseline reset`" in after.suggested_action
+        assert (before.score, before.message) == (after.score, after.message)
 
     def test_an_order_that_stays_unusual_is_listed_where_it_gets_worse(self, usual):
         """

@@ -8,6 +8,7 @@ from msgspec import structs
 from steadyhelm import DriftMonitor
 from steadyhelm.baselines import BaselineStats, Cusum, Trend
 from steadyhelm.engine.agent_knowledge import AgentKnowledge
+from steadyhelm.policy.alerting import build_threshold
 from steadyhelm.stores import open_store
 
 AGENT = "researcher"
@@ -145,3 +146,80 @@ class TestEachRise:
 
         assert rises
         assert rises == reported[::-1]
+
+    def test_what_only_counts_replaces_nothing(self):
+        """
+        Runs are compared with the same baseline until enough is learnt, or the agent may have changed.
+        """
+        knowledge = AgentKnowledge(AGENT, None)
+        steady = structs.replace(NEARLY_RISEN, trends={})
+        chosen = []
+        for count in range(5):
+            knowledge.use_baseline(structs.replace(steady, unusual_runs=count))
+            chosen.append(knowledge.get_reference("", "").baseline.unusual_runs)
+
+        assert [0, 0, 0, 0, 4] == chosen
+
+
+class TestAnAgentThatChanges:
+    """After 20 runs of 1,000 tokens, every run takes 40,000; nothing else shows whether that is right."""
+
+    @pytest.fixture
+    def monitor(self, tmp_path):
+        with closing(DriftMonitor(AGENT, db_path=tmp_path / "steadyhelm.db", calibration_runs=20)) as monitor:
+            assert monitor.flush(60).complete
+            self.spend(monitor, *[1_000] * 20)
+            yield monitor
+
+    def spend(self, monitor, *amounts):
+        """One run for each amount; returns what was suggested for each run that was reported."""
+        suggested = []
+        for tokens in amounts:
+            run_id = monitor.start_run()
+            monitor.record_event("llm_request", "model", output_data="done", token_count=tokens)
+            end_run(monitor, run_id)
+            suggested += [it.suggested_action for it in monitor.store.list_incidents(AGENT, run_id)]
+        return suggested
+
+    def test_it_never_becomes_usual_by_itself(self, monitor):
+        """
+        Each of its runs is reported; from the fifth on a person is asked whether the agent has changed.
+        """
+        suggested = self.spend(monitor, *[40_000] * 12)
+        baseline = monitor.get_baseline()
+
+        assert (12, [False] * 4 + [True] * 8) == (len(suggested), ["reset" in it for it in suggested])
+        assert (20, 1_000) == (baseline.calibration_runs, round(baseline.spreads["tokens"].p95))
+
+    def test_a_clean_run_between_them_ends_the_row(self, monitor):
+        """
+        Where every fourth run is as before, the agent has not changed for good.
+        """
+        suggested = self.spend(monitor, *[40_000, 40_000, 40_000, 1_000] * 3)
+
+        assert (9, False) == (len(suggested), any("reset" in it for it in suggested))
+
+    def test_after_a_reset_it_is_learnt_anew(self, monitor):
+        """
+        A reset ends the reports; once learnt, a run that takes ten times as much again is reported.
+        """
+        self.spend(monitor, *[40_000] * 5)
+        monitor.store.reset_baseline(AGENT, "", "")
+        assert monitor.flush(60).complete
+
+        assert [] == self.spend(monitor, *[40_000] * 22)
+        assert 1 == len(self.spend(monitor, 400_000))
+
+    def test_a_false_alarm_lets_such_runs_teach(self, monitor):
+        """
+        Where a person marks one of them as a false alarm, later ones like it are not reported, and teach.
+        """
+        self.spend(monitor, 40_000)
+        [incident] = monitor.store.list_incidents(AGENT)
+        with monitor.store.transaction():
+            monitor.store.save_threshold(build_threshold(incident, at=incident.last_at))
+            monitor.store.review(incident.incident_id, "false_alarm")
+        assert monitor.flush(60).complete
+
+        assert [] == self.spend(monitor, 40_000)
+        assert 21 == monitor.get_baseline().calibration_runs

@@ -94,6 +94,7 @@ BATCHES = [
         incident(3, run_id="run-1", opened_at=NOW + 400, last_at=NOW + 500, findings=4, last_seq=9),
         a_finding(3, run_id="run-1", timestamp=NOW),
     ],
+    a_run(5, incidents=[incident(5, run_id="run-5", kind="resource", detector="resource_spike")]),
     [
         RunInfo(agent_id="agent", run_id="run-4", started_at=NOW + 900),
         RecordedEvent.of(

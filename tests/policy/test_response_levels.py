@@ -12,8 +12,10 @@ from steadyhelm.policy.response_levels import (
     VERDICTS_BEFORE_CALL,
     LastResponse,
     choose_verdict,
+    is_unlike_earlier_runs,
     respond,
 )
+from steadyhelm.testing.store_records import an_incident
 
 KINDS = ("loop", "goal", "resource")
 
@@ -50,6 +52,25 @@ def action(findings, answered=None, **circumstances):
 
 def after(last, outcome, kind="loop"):
     return {kind: LastResponse(DriftAction(last), outcome)}
+
+
+class TestUnlikeEarlierRuns:
+    @pytest.mark.parametrize(
+        ("fields", "expected"),
+        [
+            ({"kind": "transition", "detector": "unusual_order"}, True),
+            ({"kind": "resource", "detector": "resource_spike"}, True),
+            ({"kind": "resource", "detector": "resource_spike", "hard_limit": True}, False),
+            ({"kind": "resource", "detector": DRIFT_SCORE}, False),
+            ({"kind": "loop", "detector": "action_loop"}, False),
+            ({"kind": "goal", "detector": "goal_drift"}, False),
+        ],
+    )
+    def test_only_comparisons(self, fields, expected):
+        """
+        Another order and more spending differ from earlier runs; a loop, a limit or a fast budget is more.
+        """
+        assert expected == is_unlike_earlier_runs(an_incident(**fields))
 
 
 class TestRespond:

@@ -112,3 +112,32 @@ class TestCompletedTask:
         A run without a single event took nothing, and says nothing about its task.
         """
         assert to_completed_task(ended(events=0)) is None
+
+
+class TestUnusualRuns:
+    ORDER = an_incident("order", kind="transition", detector="unusual_order")
+    SPENDING = an_incident("spending", kind="resource", detector="resource_spike")
+    LIMIT = an_incident("limit", kind="resource", detector="resource_spike", hard_limit=True)
+    LOOP = an_incident("loop")
+
+    @pytest.mark.parametrize(
+        ("incidents", "counted"),
+        [
+            ([ORDER], [1]),
+            ([SPENDING, ORDER], [1]),
+            ([LOOP], []),
+            ([ORDER, LOOP], []),
+            ([ORDER, LIMIT], []),
+            ([], []),
+        ],
+    )
+    def test_a_run_that_only_differs_is_counted(self, sink, store, incidents, counted):
+        """
+        A run that was reported only for differing from earlier runs is counted, once, and teaches nothing.
+        """
+        for _ in range(2):
+            sink.write([an_event(0), *incidents, ended(had_incident=True)])
+
+        assert counted == [it.unusual_runs for it in store.list_baselines()]
+        assert not any(it.calibration_runs for it in store.list_baselines())
+        assert [] == store.list_profiles()

@@ -249,6 +249,9 @@ def _list_notes(baseline: "BaselineStats") -> Iterator[str]:
         yield f"goal      drift {limit}, from {pluralize(len(baseline.goal_peaks), 'run')}"
     for sequence in baseline.common_sequences:
         yield f"common    {safe(' → '.join(sequence), most=100)}"
+    if baseline.may_be_outdated:
+        yield f"unusual   at least its latest {pluralize(baseline.unusual_runs, 'run')}"
+        yield f"          If it has changed for good: {_format_command('reset', baseline)}"
     for detector, reason in list_not_checked(baseline).items():
         yield f"not yet   {detector}: {safe(reason)}"
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from steadyhelm.baselines import BaselineStats, Spread, Trend
+from steadyhelm.baselines import OUTDATED_ADVICE, BaselineStats, Spread, Trend
 from steadyhelm.detector import Detector
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, RunInfo, TraceEvent
@@ -220,7 +220,9 @@ class ResourceSpike(Detector):
                     score=self._score_excess(spent, limit),
                     message=f"{_format_amount(measure, spent)} {label} in this run; this agent's runs take "
                     f"{average} on average and seldom more than {_format_amount(measure, limit)}",
-                    suggested_action="Ask the agent for a summary of what is done and what is left.",
+                    suggested_action=OUTDATED_ADVICE
+                    if baseline.may_be_outdated
+                    else "Ask the agent for a summary of what is done and what is left.",
                     advice="Sum up what is done and what is left, then finish in as few steps as you can.",
                     measure=measure,
                     subject=measure,

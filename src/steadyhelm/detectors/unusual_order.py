@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from steadyhelm.baselines import BaselineStats
+from steadyhelm.baselines import OUTDATED_ADVICE, BaselineStats
 from steadyhelm.calibration import RUN_START, surprise
 from steadyhelm.detector import Detector
 from steadyhelm.events import TOOL_CALL, RunSummary, TraceEvent
@@ -127,7 +127,9 @@ class UnusualOrder(Detector):
             score=score,
             message=f"actions in an unusual order, above all {_describe_pair(*memory.peak_pair)}: "
             f"{mean:.1f} bits of surprise a step, usually below {usual:.1f}",
-            suggested_action="Compare with its usual order: a step may have been skipped.",
+            suggested_action=OUTDATED_ADVICE
+            if baseline.may_be_outdated
+            else "Compare with its usual order: a step may have been skipped.",
             advice="Check whether a step of your usual way was skipped, and do it before you go on.",
             event_ids=dict.fromkeys([memory.peak_id, *memory.ids]),
             mean_surprise=round(mean, 2),

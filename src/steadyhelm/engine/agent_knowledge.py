@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol, Self
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from steadyhelm.baselines import BaselineStats, Trend
 from steadyhelm.bounded import BoundedDict
@@ -370,11 +370,12 @@ def _is_news(known: BaselineStats, newer: BaselineStats) -> bool:
     Where the next run may show a rise over runs, as far as either of them knows, it is compared with the
     newest: each rise is learnt once, with the run that shows it.
     """
-    if not known.is_calibrated or known.is_frozen != newer.is_frozen:
+    states = {(it.is_frozen, it.may_be_outdated) for it in (known, newer)}
+    if not known.is_calibrated or len(states) > 1:
         return True
     further = newer.calibration_runs - known.calibration_runs
     if further == 0 or any(map(may_alarm_next, [*known.trends.values(), *newer.trends.values()])):
-        return known != newer
+        return known != structs.replace(newer, unusual_runs=known.unusual_runs)
     return further < 0 or further >= known.calibration_runs * _NEWS_SHARE
 
 

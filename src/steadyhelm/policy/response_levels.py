@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from steadyhelm.decisions import DriftAction, Mode, Outcome, Verdict
 from steadyhelm.findings import DriftEvent, Severity
+from steadyhelm.incidents import Incident
 
 DRIFT_SCORE: Final = "drift_score"
 """The detector name of findings that the weighted sum of all signals makes."""
@@ -122,6 +123,12 @@ def is_unusual_spending(finding: DriftEvent) -> bool:
     """
     is_signal = finding.detector == DRIFT_SCORE  # of a budget that is spent too fast, which may pass
     return finding.kind == SPENDING and not is_signal and not finding.context.get("hard_limit")
+
+
+def is_unlike_earlier_runs(incident: Incident) -> bool:
+    """Return whether an incident says only that a run differs from the agent's earlier runs."""
+    is_signal = incident.detector == DRIFT_SCORE
+    return incident.kind in {SPENDING, "transition"} and not (is_signal or incident.hard_limit)
 
 
 def is_confirmed(finding: DriftEvent) -> bool:

@@ -8,13 +8,14 @@ from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.profiles import clean_task_name
-from steadyhelm.calibration import CleanRuns, learn_flagged_goal, learn_run
+from steadyhelm.calibration import CleanRuns, count_unusual_run, learn_flagged_goal, learn_run
 from steadyhelm.decisions import TaskProfile
 from steadyhelm.engine.health import Health
 from steadyhelm.errors import NotFoundError
 from steadyhelm.events import RunSummary
 from steadyhelm.incidents import Incident
 from steadyhelm.policy.alerting import AlertPolicy
+from steadyhelm.policy.response_levels import is_unlike_earlier_runs
 from steadyhelm.sink import Record, RecordedEvent, RunKey, Sink, StoringSink
 from steadyhelm.store import Store
 
@@ -174,7 +175,8 @@ class StoreSink(StoringSink):
         learnt: dict[BaselineKey, LearntBaseline],
     ) -> list[BaselineStats]:
         """Return the baseline that this run changes, if any. It learns from each run once."""
-        if run.had_incident and not run.goal_flagged:
+        is_unusual = run.had_incident and self._is_only_unusual(run)
+        if run.had_incident and not (run.goal_flagged or is_unusual):
             return []
         if not self._store.mark_taught(run.agent_id, run.run_id):
             return []
@@ -184,12 +186,20 @@ class StoreSink(StoringSink):
         before = learnt[key].baseline if key in learnt else self._get_baseline(*key)
         if run.had_incident:
             baseline = learn_flagged_goal(before, run)
+            baseline = count_unusual_run(baseline) if is_unusual else baseline
         else:
             if key not in recent:
                 recent[key] = self._read_recent(*key)
             baseline = learn_run(before, run, recent[key] if recent[key].runs else CleanRuns([run]))
+        if baseline is before:
+            return []
         learnt[key] = LearntBaseline(baseline, run.ended_at)
         return [baseline]
+
+    def _is_only_unusual(self, run: RunSummary) -> bool:
+        """Return whether the run's incidents say only that it differs from the agent's earlier runs."""
+        incidents = self._store.list_incidents(run.agent_id, run.run_id)
+        return bool(incidents) and all(map(is_unlike_earlier_runs, incidents))
 
     def _get_baseline(self, agent_id: str, version: str, task_type: str) -> BaselineStats:
         """Return the stored baseline, a new one where there is none."""
