@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steadyhelm.cli.context import SEVERITY_CHOICES, parse_severity
-from steadyhelm.cli.lab_accuracy import accuracy, false_alarms
+from steadyhelm.cli.lab_accuracy import accuracy, false_alarms, mutate, splice
 from steadyhelm.cli.lab_judge import judge
 from steadyhelm.cli.lab_load import simulate_load
-from steadyhelm.cli.lab_plants import mutate, splice
 from steadyhelm.cli.lab_sets import Groups, Paths, Seed, get_exit_status, read_run_sets
 from steadyhelm.cli.lab_training import apply_model, train
 from steadyhelm.cli.output import (
