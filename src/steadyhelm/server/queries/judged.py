@@ -14,7 +14,7 @@ from steadyhelm.judging.summary import JudgeSummary, summarise_judging
 from steadyhelm.server.records.common import Count
 from steadyhelm.server.records.runs import Judged, JudgingReport
 from steadyhelm.stores.database import Connection
-from steadyhelm.stores.incident_evidence import decode_evidence
+from steadyhelm.stores.sql import decode_evidence
 
 MOST_JUDGED: Final = 50
 _RUNS_READ: Final = 200

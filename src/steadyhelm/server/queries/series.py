@@ -24,8 +24,7 @@ from steadyhelm.server.records.runs import (
     ToolUse,
 )
 from steadyhelm.stores.database import Connection
-from steadyhelm.stores.incident_evidence import decode_evidence
-from steadyhelm.stores.sql import SEVERITIES
+from steadyhelm.stores.sql import SEVERITIES, decode_evidence
 
 MOST_POINTS: Final = 2000
 NAMED_TOOLS: Final = 7
