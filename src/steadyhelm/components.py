@@ -259,7 +259,7 @@ def make_judge_worker(
         return None
     from steadyhelm.engine.judge_account import DailyAccount  # noqa: PLC0415 - most monitors have no judge
     from steadyhelm.engine.judge_worker import JudgeWorker  # noqa: PLC0415 - the same
-    from steadyhelm.judges.building import build_judge  # noqa: PLC0415 - the same
+    from steadyhelm.judges import build_judge  # noqa: PLC0415 - the same
 
     daily = JudgeLimits(
         settings.judging_daily_calls, settings.judging_daily_tokens, settings.judging_daily_cost_usd

@@ -19,7 +19,7 @@ from steadyhelm.engine.judge_worker import LATE_VERDICT, NO_USABLE_VERDICT, NOT_
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import Severity
 from steadyhelm.judge import JudgeVerdict
-from steadyhelm.judges.clients import AnthropicJudge, OpenAIJudge
+from steadyhelm.judges import AnthropicJudge, OpenAIJudge
 from steadyhelm.judging.limits import JudgeAmounts, JudgeLimits
 
 

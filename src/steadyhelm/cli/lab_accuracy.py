@@ -226,8 +226,8 @@ def splice(
     From the middle on, with steps of another run of the same files; with `--with`, from the user's first
     message on, with steps of a run of those files.
     """
-    from steadyhelm.lab.mutations.splicing import replace_steps
-    from steadyhelm.lab.mutations.splicing import splice as splice_runs
+    from steadyhelm.lab.mutations.planting import replace_steps
+    from steadyhelm.lab.mutations.planting import splice as splice_runs
 
     runs = _read_hosts(paths, only_healthy=False).runs
     if others:
