@@ -28,7 +28,7 @@ from steadyhelm.server.records.common import Record
 from steadyhelm.server.records.settings import SignedIn, SignIn
 from steadyhelm.server.routes import PREFIX, ROUTES, Parameter, Route
 from steadyhelm.server.stream import HEARTBEAT_S, MOST_STREAMS, Streams
-from steadyhelm.stores.changes import read_bounds
+from steadyhelm.stores.database import read_bounds
 
 CHANGE_HEADER: Final = "steadyhelm-change"
 _THREADS: Final = 8
