@@ -26,7 +26,7 @@ from steadyhelm.engine.run_services import Price
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import MissingExtraError, SettingsError, SteadyhelmError, StoreError
 from steadyhelm.journal.abandoned import has_abandoned
-from steadyhelm.judging.limits import JudgeLimits
+from steadyhelm.judging.usage import JudgeLimits
 from steadyhelm.lexicons import LEXICON_PACKAGES, read_lexicon_file
 from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import AlertPolicy

@@ -20,7 +20,7 @@ from steadyhelm.errors import SettingsError
 from steadyhelm.findings import Severity
 from steadyhelm.judge import JudgeVerdict
 from steadyhelm.judges import AnthropicJudge, OpenAIJudge
-from steadyhelm.judging.limits import JudgeAmounts, JudgeLimits
+from steadyhelm.judging.usage import JudgeAmounts, JudgeLimits
 
 
 class TestAnswers:

@@ -2,7 +2,7 @@
 
 from judge_reservations import CALLS, TOKENS, reserve_at_once
 from steadyhelm.engine.judge_account import read_daily_use
-from steadyhelm.judging.limits import JudgeAmounts
+from steadyhelm.judging.usage import JudgeAmounts
 from steadyhelm.stores.sqlite import SQLiteStore
 
 

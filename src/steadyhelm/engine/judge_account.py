@@ -9,7 +9,7 @@ from collections.abc import Callable
 from steadyhelm.budgets.daily import DailyLimits
 from steadyhelm.errors import StoreError
 from steadyhelm.events import new_id
-from steadyhelm.judging.limits import JudgeAmounts, JudgeLimits
+from steadyhelm.judging.usage import JudgeAmounts, JudgeLimits
 from steadyhelm.sink import DailyGrant
 from steadyhelm.store import JUDGE_ACCOUNT, Store
 from steadyhelm.store_rows import AgentSpending

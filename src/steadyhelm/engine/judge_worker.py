@@ -25,7 +25,7 @@ from steadyhelm.judge import (
     Question,
 )
 from steadyhelm.judging.answers import addresses_judge, read_answer
-from steadyhelm.judging.limits import JudgeAmounts, JudgeLimits
+from steadyhelm.judging.usage import JudgeAmounts, JudgeLimits
 
 JudgePrice = Callable[[str, int, int], float | None]
 """Returns the cost of a call from the model, its input and its output tokens; None where it is not known."""

@@ -25,7 +25,7 @@ from steadyhelm.errors import RunStopped
 from steadyhelm.events import ACTION_TYPES, BUDGET_DECIDED, GUIDANCE_DELIVERED, JUDGED, STATE_TRANSITION
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.judge import JudgedReport, Question
-from steadyhelm.judging.limits import JudgeAmounts
+from steadyhelm.judging.usage import JudgeAmounts
 from steadyhelm.logs import logger
 from steadyhelm.policy.response_levels import VERDICTS
 
