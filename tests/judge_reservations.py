@@ -11,7 +11,7 @@ TRIES = 30
 
 _RESERVE = """
 import json, sys, time
-from steadyhelm.engine.judge_account import DailyAccount
+from steadyhelm.engine.judge_worker import DailyAccount
 from steadyhelm.judging.usage import JudgeAmounts, JudgeLimits
 from steadyhelm.stores import open_store
 

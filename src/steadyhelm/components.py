@@ -257,8 +257,10 @@ def make_judge_worker(
     """Return what asks the judge that is given, or that the settings name; None when there is none."""
     if given is None and not settings.judge:
         return None
-    from steadyhelm.engine.judge_account import DailyAccount  # noqa: PLC0415 - most monitors have no judge
-    from steadyhelm.engine.judge_worker import JudgeWorker  # noqa: PLC0415 - the same
+    from steadyhelm.engine.judge_worker import (  # noqa: PLC0415 - most monitors have no judge
+        DailyAccount,
+        JudgeWorker,
+    )
     from steadyhelm.judges import build_judge  # noqa: PLC0415 - the same
 
     daily = JudgeLimits(
