@@ -244,17 +244,6 @@ async def watch_messages(conversation: ClaudeConversation, messages: Any) -> Asy
         yield message
 
 
-async def _cancel(messages: Any) -> None:
-    """End the SDK's generator from inside: closed from outside, it leaves its inner generators open."""
-    with contextlib.suppress(Exception), anyio.CancelScope() as scope:
-        scope.cancel()
-        await anext(messages)
-
-
-def _is_client_class(agent: Any) -> bool:
-    return inspect.isclass(agent) and issubclass(agent, sdk.ClaudeSDKClient)
-
-
 def watch_conversations(monitor: Monitor, patches: Patches) -> None:
     """Watch all queries, and all clients that connect from now on; options with our hooks are watched."""
     conversations = Conversations(monitor)
@@ -276,3 +265,14 @@ def watch_conversations(monitor: Monitor, patches: Patches) -> None:
 
     patches.replace_function(sdk.query, make_query)
     patches.replace_method(sdk.ClaudeSDKClient, "connect", make_connect)
+
+
+async def _cancel(messages: Any) -> None:
+    """End the SDK's generator from inside: closed from outside, it leaves its inner generators open."""
+    with contextlib.suppress(Exception), anyio.CancelScope() as scope:
+        scope.cancel()
+        await anext(messages)
+
+
+def _is_client_class(agent: Any) -> bool:
+    return inspect.isclass(agent) and issubclass(agent, sdk.ClaudeSDKClient)

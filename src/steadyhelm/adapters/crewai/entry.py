@@ -153,6 +153,14 @@ def watch_crews(monitor: Monitor, *, ask: Ask | None = None) -> Iterator[None]:
             raise raised from error
 
 
+def watch_crews_and_agents(monitor: Monitor, patches: Patches) -> None:
+    """Watch everything that is kicked off, those that exist already too; inside a watched crew it is part."""
+    for owner in (Crew, Agent, LiteAgent, Flow):
+        for name in CrewAIAdapter.ENTRY_POINTS:
+            if callable(vars(owner).get(name)):
+                patches.replace_method(owner, name, _make_replacement(monitor, patches, name))
+
+
 def _check_agent(agent: Any) -> Any:
     if issubclass(type(agent), CrewAIAdapter):
         raise SettingsError(
@@ -197,14 +205,6 @@ def _follow_stream(stream: Any, context: WorkContext) -> None:
 
     # A stream that was never read reports only by this that it is closed.
     stream._on_cleanup = close  # noqa: SLF001 - CrewAI has no other way to say so
-
-
-def watch_crews_and_agents(monitor: Monitor, patches: Patches) -> None:
-    """Watch everything that is kicked off, those that exist already too; inside a watched crew it is part."""
-    for owner in (Crew, Agent, LiteAgent, Flow):
-        for name in CrewAIAdapter.ENTRY_POINTS:
-            if callable(vars(owner).get(name)):
-                patches.replace_method(owner, name, _make_replacement(monitor, patches, name))
 
 
 def _make_replacement(monitor: Monitor, patches: Patches, name: str) -> Any:

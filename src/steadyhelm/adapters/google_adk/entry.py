@@ -122,16 +122,6 @@ def copy_runner(runner: Any, plugin: SteadyhelmPlugin, plugins: list[Any]) -> An
     return watched
 
 
-@functools.cache
-def _make_watched_class(kind: Any) -> Any:
-    """Return a watched subclass of a runner's class."""
-    return (
-        kind
-        if issubclass(kind, WatchedRunner)
-        else type(f"Watched{kind.__name__}", (WatchedRunner, kind), {})
-    )
-
-
 def watch_runners(monitor: Monitor, patches: Patches) -> None:
     """Watch all runners, those that exist already too; one with a plugin of ours is watched by that."""
     plugin = SteadyhelmPlugin(monitor)
@@ -161,3 +151,13 @@ def watch_runners(monitor: Monitor, patches: Patches) -> None:
 
     patches.replace_method(Runner, "run_async", make_async)
     patches.replace_method(Runner, "run", make_sync)
+
+
+@functools.cache
+def _make_watched_class(kind: Any) -> Any:
+    """Return a watched subclass of a runner's class."""
+    return (
+        kind
+        if issubclass(kind, WatchedRunner)
+        else type(f"Watched{kind.__name__}", (WatchedRunner, kind), {})
+    )

@@ -293,18 +293,6 @@ class WatchedSDKAgent(WatchedObject):
         return super().__getattr__(attribute)
 
 
-def _is_valid(agent: Any, kwargs: dict[str, Any]) -> bool:
-    return (
-        is_a(agent, Agent)
-        and isinstance(kwargs.get("hooks"), RunHooksBase | None)
-        and isinstance(kwargs.get("run_config"), RunConfig | dict | None)
-    )
-
-
-def _get_error(task: "asyncio.Task[Any]") -> BaseException | None:
-    return asyncio.CancelledError() if task.cancelled() else task.exception()
-
-
 def watch_runner(monitor: Monitor, patches: Patches) -> None:
     """Watch the runs of `Runner`, by whatever name it was imported, with whatever runner is the default."""
     DefaultRunner.watch_all(OpenAIAgentsAdapter(monitor, Runner))
@@ -328,3 +316,15 @@ def watch_runner(monitor: Monitor, patches: Patches) -> None:
     # A program that sets a default runner of its own gets that one back, and it is watched.
     patches.replace_function(set_default_agent_runner, make_setter)
     patches.replace_function(get_default_agent_runner, make_getter)
+
+
+def _is_valid(agent: Any, kwargs: dict[str, Any]) -> bool:
+    return (
+        is_a(agent, Agent)
+        and isinstance(kwargs.get("hooks"), RunHooksBase | None)
+        and isinstance(kwargs.get("run_config"), RunConfig | dict | None)
+    )
+
+
+def _get_error(task: "asyncio.Task[Any]") -> BaseException | None:
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
