@@ -11,8 +11,8 @@ TRIES = 30
 
 _RESERVE = """
 import json, sys, time
-from steadyhelm.engine.judge_account import DailyAccount
-from steadyhelm.judging.limits import JudgeAmounts, JudgeLimits
+from steadyhelm.engine.judge_worker import DailyAccount
+from steadyhelm.judging.usage import JudgeAmounts, JudgeLimits
 from steadyhelm.stores import open_store
 
 database, calls, tokens, tries = sys.argv[1], *map(int, sys.argv[2:])

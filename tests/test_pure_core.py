@@ -60,7 +60,6 @@ PURE = sorted(
         "engine/steering.py",
         "engine/totals.py",
         "engine/intervention_outcomes.py",
-        "engine/trust.py",
         "engine/coercion.py",
     )
     for path in ROOT.glob(pattern)

@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from steadyhelm.installation import uninstall as uninstall
     from steadyhelm.judge import JudgeVerdict as JudgeVerdict
     from steadyhelm.judge import Question as Question
-    from steadyhelm.judges.clients import AnthropicJudge as AnthropicJudge
-    from steadyhelm.judges.clients import OpenAIJudge as OpenAIJudge
+    from steadyhelm.judges import AnthropicJudge as AnthropicJudge
+    from steadyhelm.judges import OpenAIJudge as OpenAIJudge
     from steadyhelm.policy.drift_engine import DriftEngine as DriftEngine
     from steadyhelm.portable_session import make_session as make_session
     from steadyhelm.portable_session import save_session as save_session
@@ -129,9 +129,9 @@ _HOMES: "Final" = {
     "GoalTree": "steadyhelm.goals.tree:GoalTree",
     "Incident": "steadyhelm.incidents:Incident",
     "Question": "steadyhelm.judge:Question",
-    "OpenAIJudge": "steadyhelm.judges.clients:OpenAIJudge",
+    "OpenAIJudge": "steadyhelm.judges:OpenAIJudge",
     "JudgeVerdict": "steadyhelm.judge:JudgeVerdict",
-    "AnthropicJudge": "steadyhelm.judges.clients:AnthropicJudge",
+    "AnthropicJudge": "steadyhelm.judges:AnthropicJudge",
     "Intervention": "steadyhelm.decisions:Intervention",
     "LoopDetection": "steadyhelm.compat.strategies:LoopDetection",
     "LoopEvent": "steadyhelm.compat.strategies:LoopEvent",

@@ -26,7 +26,7 @@ from steadyhelm.engine.run_services import Price
 from steadyhelm.engine.steering import Steering
 from steadyhelm.errors import MissingExtraError, SettingsError, SteadyhelmError, StoreError
 from steadyhelm.journal.abandoned import has_abandoned
-from steadyhelm.judging.limits import JudgeLimits
+from steadyhelm.judging.usage import JudgeLimits
 from steadyhelm.lexicons import LEXICON_PACKAGES, read_lexicon_file
 from steadyhelm.logs import logger
 from steadyhelm.policy.alerting import AlertPolicy
@@ -257,9 +257,11 @@ def make_judge_worker(
     """Return what asks the judge that is given, or that the settings name; None when there is none."""
     if given is None and not settings.judge:
         return None
-    from steadyhelm.engine.judge_account import DailyAccount  # noqa: PLC0415 - most monitors have no judge
-    from steadyhelm.engine.judge_worker import JudgeWorker  # noqa: PLC0415 - the same
-    from steadyhelm.judges.building import build_judge  # noqa: PLC0415 - the same
+    from steadyhelm.engine.judge_worker import (  # noqa: PLC0415 - most monitors have no judge
+        DailyAccount,
+        JudgeWorker,
+    )
+    from steadyhelm.judges import build_judge  # noqa: PLC0415 - the same
 
     daily = JudgeLimits(
         settings.judging_daily_calls, settings.judging_daily_tokens, settings.judging_daily_cost_usd

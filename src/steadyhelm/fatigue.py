@@ -6,15 +6,18 @@ Neither decides anything: they return numbers, and the policy decides.
 
 import enum
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct, field
 
 from steadyhelm.errors import SettingsError
+from steadyhelm.events import TOOL_CALL, TraceEvent
+from steadyhelm.loops.steps import find_path
 
 MAX_PATTERNS: Final = 256
 MAX_SUBJECTS: Final = 256
+_DOUBTFUL_KEPT: Final = 10
 
 
 class FatigueReading(NamedTuple):
@@ -252,6 +255,42 @@ class Trust(Struct, kw_only=True):
             if self._score(seen).mean >= _TRUST_BANDS[1][0]:
                 return name
         return next(iter(table))
+
+
+def record_clean_use(trust: Trust, event: TraceEvent) -> None:
+    """Raise the trust in what an event without findings used."""
+    if not trust.tools or event.action_type != TOOL_CALL:
+        return
+    tool, path = event.action_name, find_path(event.input_data)
+    if tool in trust.tools:
+        trust.raise_("tool", tool)
+    if path in trust.files:
+        trust.raise_("file", path)
+
+
+def record_findings(trust: Trust, event: TraceEvent, names: Sequence[str]) -> None:
+    """Lower the trust in what an event with findings used; `names` are the run's calls so far."""
+    if event.action_type != TOOL_CALL:
+        return
+    tool, path = event.action_name, find_path(event.input_data)
+    if tool not in trust.tools:
+        # Scores exist only for what findings point at: earlier clean calls are counted now.
+        trust.raise_("tool", tool, names.count(tool))
+    trust.lower("tool", tool)
+    if path is not None:
+        trust.lower("file", path)
+
+
+def list_doubtful(trust: Trust) -> list[tuple[str, str, float]]:
+    """Return the tools and files with little trust left as (kind, name, score), the lowest first."""
+    kinds: tuple[SubjectKind, ...] = ("tool", "file")
+    doubtful: list[tuple[str, str, float]] = [
+        (kind, subject, round(standing.mean, 3))
+        for kind in kinds
+        for subject, standing in trust.scores(kind).items()
+        if standing.band in {TrustBand.DISTRUSTED, TrustBand.DOUBTFUL}
+    ]
+    return sorted(doubtful, key=lambda doubt: doubt[2])[:_DOUBTFUL_KEPT]
 
 
 def _limit_weight(weight: float) -> float:

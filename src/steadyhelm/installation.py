@@ -1,7 +1,7 @@
 """Watch every agent of a process with one call: `steadyhelm.install()`.
 
 No framework is imported for it. A framework that is imported already is patched at once, any other when the
-program imports it; what the patches do is in the adapters' `patches` modules.
+program imports it; what is replaced in it is in the adapter's `entry`, or in `patches` where that is long.
 """
 
 import difflib
@@ -191,7 +191,7 @@ class _Installation:
         if target.framework.describe_missing():
             return  # named in the summary
         package = registry.OWN[registry.ADAPTERS][target.framework.name].partition(":")[0]
-        function = getattr(importlib.import_module(f"{package}.patches"), target.function)
+        function = getattr(importlib.import_module(package), target.function)
         if self._patches.is_active and not self.monitor.disabled:
             function(self.monitor, self._patches)
 

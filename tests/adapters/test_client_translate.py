@@ -2,9 +2,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lookalike import asks, came, user
 
-from steadyhelm.adapters.clients.anthropic_format import MessagesFormat
 from steadyhelm.adapters.clients.fingerprints import fingerprint_messages
-from steadyhelm.adapters.clients.openai_formats import ChatFormat, ResponsesFormat
+from steadyhelm.adapters.clients.formats import ChatFormat, MessagesFormat, ResponsesFormat
 from steadyhelm.adapters.clients.translate import find_last_turn, read_steps
 
 WORDS = st.text(max_size=20)

@@ -1,7 +1,7 @@
 import gc
 import threading
 
-from steadyhelm.boundary.finalizers import on_garbage_collected
+from steadyhelm.boundary.entry_points import on_garbage_collected
 
 
 class Stream:

@@ -5,10 +5,9 @@ import pytest
 from whole_program import process
 
 from steadyhelm.hooks.client import is_hook_event
-from steadyhelm.hooks.deadline import Deadline
 from steadyhelm.hooks.handler import handle_request
 from steadyhelm.hooks.log import read_log
-from steadyhelm.hooks.request import HookRequest
+from steadyhelm.hooks.request import Deadline, HookRequest
 from steadyhelm.hooks.status_line import build_status_line
 from steadyhelm.settings import load
 from steadyhelm.stores.sqlite import SQLiteStore

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from hook_processes import GUIDE, HANG_S, PROMISED_S, call, finish, keeps_promise, shared_home
 
-from steadyhelm.hooks.deadline import Deadline
-from steadyhelm.hooks.request import HookRequest, get_installation_id
+from steadyhelm.hooks.request import Deadline, HookRequest, get_installation_id
 from steadyhelm.hooks.waiting_steps import LOST_REASON
 
 ENFORCE = ("--agent", "claude-code", "--mode", "enforce")
@@ -58,9 +57,10 @@ def locked(hooks):
 
 HANGS = """
 import os, sys, time
-from steadyhelm.hooks import client, deadline
+from steadyhelm.hooks import client
+from steadyhelm.hooks import request as hook_request
 
-set_real_alarm = deadline.set_alarm
+set_real_alarm = hook_request.set_alarm
 
 def set_alarm(timeout_s):
     os.write(2, f"{timeout_s} ".encode())
@@ -73,7 +73,7 @@ def hang(request):
         except TimeoutError:
             pass
 
-deadline.set_alarm = client.set_alarm = set_alarm
+hook_request.set_alarm = client.set_alarm = set_alarm
 client._handle_event = hang
 client.main(sys.argv[1:])
 """

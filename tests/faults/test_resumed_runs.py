@@ -5,7 +5,7 @@ import pytest
 from fault_tools import get_store_class
 
 from steadyhelm import DriftMonitor
-from steadyhelm.engine.postponed_steps import MOST_POSTPONED
+from steadyhelm.engine.turns import MOST_POSTPONED
 from steadyhelm.errors import StoreError
 from steadyhelm.stores import open_store
 

@@ -476,7 +476,7 @@ class TestAnthropic:
         """
         A reply that the host has begun itself stays last.
         """
-        from steadyhelm.adapters.clients.anthropic_format import MessagesFormat
+        from steadyhelm.adapters.clients.formats import MessagesFormat
 
         begun = {"role": "assistant", "content": "{"}
         items = [USER, begun]

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from steadyhelm.hooks.deadline import Deadline
 from steadyhelm.hooks.handler import handle_request
-from steadyhelm.hooks.request import HookRequest
+from steadyhelm.hooks.request import Deadline, HookRequest
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from steadyhelm.cli.main import app
-from steadyhelm.hooks.deadline import Deadline
 from steadyhelm.hooks.handler import handle_request
-from steadyhelm.hooks.request import HookRequest
+from steadyhelm.hooks.request import Deadline, HookRequest
 from steadyhelm.hooks.waiting_steps import count_waiting
 from steadyhelm.stores.sqlite import SQLiteStore
 

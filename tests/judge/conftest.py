@@ -9,7 +9,7 @@ import pytest
 from judge_endpoint import WAIT_S, Client, Endpoint, answer
 
 from steadyhelm import DriftMonitor
-from steadyhelm.judges.clients import OpenAIJudge
+from steadyhelm.judges import OpenAIJudge
 
 
 @pytest.fixture

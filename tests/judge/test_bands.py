@@ -18,7 +18,7 @@ from steadyhelm.judging.bands import (
     is_chant,
     is_reply_uncertain,
 )
-from steadyhelm.judging.run_notes import RunNotes
+from steadyhelm.judging.questions import RunNotes
 
 GOAL = "Migrate the billing invoices from the legacy ledger to the new payments database"
 ON_GOAL = (

@@ -11,7 +11,7 @@ from steadyhelm.engine.judge_worker import LATE_VERDICT
 from steadyhelm.findings import Severity
 from steadyhelm.judge import JudgeVerdict, NoVerdictError, Question
 from steadyhelm.judging.answers import addresses_judge, parse_answer, read_answer
-from steadyhelm.judging.blocks import LINE_MARK, write_block
+from steadyhelm.judging.questions import LINE_MARK, write_block
 
 
 def show(text):

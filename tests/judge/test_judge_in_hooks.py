@@ -11,8 +11,7 @@ from judge_endpoint import WAIT_S, Client, Endpoint, answer
 from steadyhelm.events import JUDGED
 from steadyhelm.findings import Severity
 from steadyhelm.hooks import handler
-from steadyhelm.hooks.deadline import Deadline
-from steadyhelm.hooks.request import HookRequest
+from steadyhelm.hooks.request import Deadline, HookRequest
 from steadyhelm.stores.sqlite import SQLiteStore
 
 

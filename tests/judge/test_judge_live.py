@@ -14,13 +14,12 @@ from judge_endpoint import WAIT_S, Client, answer
 from judged_monitors import list_incidents, list_judged, loop, run_command, wait_for
 
 from steadyhelm import DriftMonitor
-from steadyhelm.engine.judge_account import DailyAccount
-from steadyhelm.engine.judge_worker import LATE_VERDICT, NO_USABLE_VERDICT, NOT_ASKED
+from steadyhelm.engine.judge_worker import LATE_VERDICT, NO_USABLE_VERDICT, NOT_ASKED, DailyAccount
 from steadyhelm.errors import SettingsError
 from steadyhelm.findings import Severity
 from steadyhelm.judge import JudgeVerdict
-from steadyhelm.judges.clients import AnthropicJudge, OpenAIJudge
-from steadyhelm.judging.limits import JudgeAmounts, JudgeLimits
+from steadyhelm.judges import AnthropicJudge, OpenAIJudge
+from steadyhelm.judging.usage import JudgeAmounts, JudgeLimits
 
 
 class TestAnswers:

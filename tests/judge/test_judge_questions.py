@@ -13,9 +13,17 @@ from steadyhelm.judge import (
     encode_question,
     read_judged,
 )
-from steadyhelm.judging.blocks import LINE_MARK, cut_middle, is_quoted
-from steadyhelm.judging.questions import build_goal_question, build_loop_question, build_reply_question
-from steadyhelm.judging.run_notes import NOTED_CHARS, STEPS_KEPT, RunNotes
+from steadyhelm.judging.questions import (
+    LINE_MARK,
+    NOTED_CHARS,
+    STEPS_KEPT,
+    RunNotes,
+    build_goal_question,
+    build_loop_question,
+    build_reply_question,
+    cut_middle,
+    is_quoted,
+)
 from steadyhelm.redaction import Redactor
 
 REDACT = Redactor().redact_text

@@ -1,8 +1,8 @@
 """The limit of a day is shared exactly, however many processes ask at once."""
 
 from judge_reservations import CALLS, TOKENS, reserve_at_once
-from steadyhelm.engine.judge_account import read_daily_use
-from steadyhelm.judging.limits import JudgeAmounts
+from steadyhelm.engine.judge_worker import read_daily_use
+from steadyhelm.judging.usage import JudgeAmounts
 from steadyhelm.stores.sqlite import SQLiteStore
 
 

@@ -14,7 +14,7 @@ from steadyhelm.cli import lab
 from steadyhelm.cli.context import GlobalOptions
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.judge import Question
-from steadyhelm.judges.building import build_judge
+from steadyhelm.judges import build_judge
 
 CALL = {"type": "tool_call", "name": "find", "args": {"q": "x"}, "result": "none"}
 STUCK = {"run_id": "stuck", "expect_loop": True, "events": [CALL] * 6}

@@ -19,8 +19,7 @@ from steadyhelm.lab.judging.answers import (
     read_verdicts,
     write_questions,
 )
-from steadyhelm.lab.judging.figures import MIN_LABELS, learn_weight
-from steadyhelm.lab.judging.judged_replay import AskedQuestion, LabelTruth
+from steadyhelm.lab.judging.judged_replay import MIN_LABELS, AskedQuestion, LabelTruth, learn_weight
 from steadyhelm.lab.judging.measure import JudgeMeasurement
 from steadyhelm.lab.training.labelled_replies import LabelledReply, ReplyLabels
 from steadyhelm.recordings.run_file import RunFile

@@ -12,8 +12,16 @@ from steadyhelm.detectors.action_loop import ActionLoop
 from steadyhelm.errors import FormatError, SettingsError, SteadyhelmError
 from steadyhelm.lab.evaluation.planted import format_plants, is_flagged, measure_plants, read_plant
 from steadyhelm.lab.mutations import CLASSES, choose_classes
-from steadyhelm.lab.mutations.planting import PLANT, find_places, is_healthy, plant, plant_in, read_hosts
-from steadyhelm.lab.mutations.splicing import replace_steps, splice
+from steadyhelm.lab.mutations.planting import (
+    PLANT,
+    find_places,
+    is_healthy,
+    plant,
+    plant_in,
+    read_hosts,
+    replace_steps,
+    splice,
+)
 from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.replay import Judge
 from steadyhelm.settings import Settings

@@ -14,16 +14,19 @@ from typer.testing import CliRunner
 from steadyhelm.cli.main import app
 from steadyhelm.errors import FormatError
 from steadyhelm.events import TraceEvent
-from steadyhelm.lab.training.forest import DecisionTree, DriftForest, read_forest, write_forest
 from steadyhelm.lab.training.labelled_replies import LabelledReply, ReplyLabels
-from steadyhelm.lab.training.session_turns import (
+from steadyhelm.lab.training.session_forest import (
     REPLY,
     SESSION,
+    DecisionTree,
+    DriftForest,
     SessionTurn,
     judge_turns,
     measure_session,
     measure_sessions,
+    read_forest,
     read_turns,
+    write_forest,
 )
 
 SAID = {

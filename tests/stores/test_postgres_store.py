@@ -13,7 +13,7 @@ import pytest
 from postgres_server import run_server
 from steadyhelm.errors import NewerStoreError, SettingsError, StoreError
 from steadyhelm.stores import schema
-from steadyhelm.stores.changes import read_bounds, read_changes
+from steadyhelm.stores.database import read_bounds, read_changes
 from steadyhelm.stores.postgres import PostgresStore
 from steadyhelm.stores.postgres.connections import PostgresConnections
 from steadyhelm.stores.postgres.opening import prepare

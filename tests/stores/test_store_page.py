@@ -13,7 +13,7 @@ from steadyhelm.incidents import Mute
 from steadyhelm.people import AccessKey, AuditEntry, ToolMark
 from steadyhelm.sink import SavedState
 from steadyhelm.sinks.alerts.worker import AlertWorker
-from steadyhelm.stores.changes import KEPT_S, read_bounds, read_changes
+from steadyhelm.stores.database import KEPT_S, read_bounds, read_changes
 from steadyhelm.testing.store_records import AT, a_delivery, a_summary, an_event, an_incident
 
 

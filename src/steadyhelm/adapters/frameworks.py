@@ -26,8 +26,8 @@ class Framework(NamedTuple):
     `packages` are the distributions it needs, with the oldest version that is known to work.
     `takes` describes what of it can be watched.
     `modules` are the top-level modules its classes come from; empty for objects known by what they can do.
-    `patches` are the functions of the adapter's `patches` module, by the module of the framework that each
-    needs: `steadyhelm.install()` calls them when that module is imported.
+    `patches` are the functions of the adapter's package that replace methods of the framework, by the module
+    of the framework that each needs: `steadyhelm.install()` calls them when that module is imported.
     `steers` says what can be done in guide and enforce mode where it was installed so.
     """
 

@@ -1,30 +1,31 @@
 """Watch an object at its entry points: plain calls, awaited calls and streams.
 
 `watch_stream` and `watch_stream_async` are the one way to follow a stream: the run ends when the stream is
-used up, is closed, fails, or is dropped, read or not.
+used up, is closed, fails, or is dropped, read or not. `StreamedParts` keeps as much of it as is recorded: a
+stream may be longer than memory.
 """
 
+import _thread
 import asyncio
 import functools
 import inspect
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
-from contextlib import AbstractContextManager, aclosing
+from contextlib import AbstractContextManager, aclosing, suppress
 from types import FunctionType, GeneratorType, MethodType
 from typing import Any, ClassVar, Final, Literal, Self
 
 from msgspec import Struct
 
-from steadyhelm.boundary.finalizers import on_garbage_collected
-from steadyhelm.boundary.streamed_parts import StreamedParts
 from steadyhelm.engine.agent_run import AgentRun
-from steadyhelm.host_objects import find_attribute, has_methods
+from steadyhelm.fingerprints import MAX_CHARS, encode_canonical, to_plain_data
+from steadyhelm.host_objects import MAX_ITEMS, find_attribute, has_methods, is_a
 
+_END_CHARS: Final = 4000
+"""How much of the beginning and of the end of a long text is kept."""
 Activate = Callable[[], AbstractContextManager[None]]
-
 _END: Final = object()
 _FUNCTIONS: Final = (FunctionType, MethodType, functools.partial)
-
-
 FunctionKind = Literal["coroutine", "async generator", "generator", "plain"]
 
 
@@ -198,6 +199,70 @@ class ClosingAsync:
         await _close_async(self._parts)
 
 
+class StreamedParts:
+    """The parts of one stream: as one text where all of them are text, else as a list.
+
+    >>> parts = StreamedParts()
+    >>> parts.add("forty"), parts.add("-two")
+    (None, None)
+    >>> parts.join()
+    'forty-two'
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._is_text = True
+        self._head = ""
+        self._tail = ""
+        self._length = 0
+        self._items: list[Any] = []
+        self._room = MAX_CHARS
+
+    def add(self, part: Any) -> None:
+        """Keep a part, or count it where there is no more room."""
+        self._count += 1
+        if self._room > 0 and len(self._items) < MAX_ITEMS:
+            plain = to_plain_data(part)
+            self._items.append(plain)
+            self._room -= len(encode_canonical(plain)) + 1
+        if not self._is_text:
+            return
+        self._is_text = is_a(part, str)
+        if self._is_text:
+            self._add_text(part)
+
+    def join(self) -> Any:
+        """Return the text, with its length in place of what was left out; or the list of parts."""
+        if self._count and self._is_text:
+            if self._length <= 2 * _END_CHARS:
+                return self._head + self._tail
+            return f"{self._head}…[{self._length} characters]…{self._tail}"
+        if self._count > len(self._items):
+            return [*self._items, f"[{self._count} in all]"]
+        return self._items
+
+    def _add_text(self, text: str) -> None:
+        size = str.__len__(text)
+        self._length += size
+        # Slices of the text as it came: it may be long, and its class may have methods of its own.
+        taken = min(size, _END_CHARS - len(self._head))
+        self._head += str.__getitem__(text, slice(taken))
+        if taken < size:
+            last = str.__getitem__(text, slice(max(taken, size - _END_CHARS), size))
+            self._tail = (self._tail + last)[-_END_CHARS:]
+
+
+def on_garbage_collected(thing: Any, then: Callable[[], object]) -> "weakref.finalize[..., Any]":
+    """Call `then` once nothing refers to the object, unless the returned finalizer is detached before.
+
+    The garbage collector may run anywhere, perhaps while we hold a lock: so `then` is called on a thread of
+    its own. It must not refer to the object itself, which would never be collected.
+    """
+    finalizer = weakref.finalize(thing, _call_on_thread, then)
+    finalizer.atexit = False
+    return finalizer
+
+
 class _StreamEnd:
     """The end of one watched stream, which comes also for a generator that was dropped before it started."""
 
@@ -303,3 +368,9 @@ def _finish_call(call: WatchedCall, result: Any, error: BaseException | None) ->
     raised = call.finish(result, error)
     if raised is not None and raised is not error:
         raise raised from error
+
+
+def _call_on_thread(then: Callable[[], object]) -> None:
+    # Starting a `threading.Thread` takes locks and waits.
+    with suppress(RuntimeError):  # no thread can be started while the interpreter shuts down
+        _thread.start_new_thread(then, ())

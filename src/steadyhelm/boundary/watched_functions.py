@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
-from steadyhelm.boundary.entry_points import find_kind
-from steadyhelm.boundary.streamed_parts import StreamedParts
+from steadyhelm.boundary.entry_points import StreamedParts, find_kind
 from steadyhelm.decisions import UNDECIDED, Decision, Verdict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.pending_decisions import format_reason

@@ -219,7 +219,7 @@ def _describe_daily_use(settings: "Settings") -> str:
     from contextlib import closing
 
     from steadyhelm.budgets.daily import DailyLimits
-    from steadyhelm.engine.judge_account import read_daily_use
+    from steadyhelm.engine.judge_worker import read_daily_use
     from steadyhelm.stores import open_store
 
     day = DailyLimits(utc_offset_h=settings.budget_utc_offset_h).find_day(time.time())

@@ -13,7 +13,7 @@ from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.judge import JudgedReport
-    from steadyhelm.judging.summary import JudgeSummary
+    from steadyhelm.judging.usage import JudgeSummary
     from steadyhelm.store import Store
     from steadyhelm.store_rows import StoredRun
 
@@ -31,7 +31,7 @@ def judge(
     as_json: AsJson = False,
 ) -> None:
     """Report what a judge was asked and what it changed."""
-    from steadyhelm.judging.summary import summarise_judging
+    from steadyhelm.judging.usage import summarise_judging
 
     after = find_start(since)
     with closing(context.obj.open_store()) as store:

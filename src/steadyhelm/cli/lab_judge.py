@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from steadyhelm.lab.evaluation.labelled_runs import RunSet
     from steadyhelm.lab.judging.answers import Answers
-    from steadyhelm.lab.judging.figures import LearntWeight, SetFigures
-    from steadyhelm.lab.judging.judged_replies import ReplyFigures
-    from steadyhelm.lab.judging.measure import JudgeMeasurement
+    from steadyhelm.lab.judging.judged_replay import LearntWeight, SetFigures
+    from steadyhelm.lab.judging.measure import JudgeMeasurement, ReplyFigures
     from steadyhelm.recordings.run_file import ReadRun
     from steadyhelm.settings import Settings
 
@@ -153,7 +152,7 @@ def _make_asked_judge(model: str, settings: "Settings", max_questions: int) -> "
     import time
 
     from steadyhelm.components import price_answer
-    from steadyhelm.judges.building import build_judge
+    from steadyhelm.judges import build_judge
     from steadyhelm.lab.judging.answers import AskedJudge
 
     judge = build_judge(model, timeout_s=settings.judging_deadline_s)
@@ -183,7 +182,7 @@ def _measure_sets(
 
 
 def _measure_replies(measurement: "JudgeMeasurement", path: Path) -> "ReplyFigures":
-    from steadyhelm.lab.judging.judged_replies import count_folds
+    from steadyhelm.lab.judging.measure import count_folds
     from steadyhelm.lab.training.labelled_replies import read_replies
 
     if not path.is_file():
@@ -229,7 +228,7 @@ def _save_weight(context: typer.Context, learnt: "LearntWeight", *, yes: bool, a
     """Set the learnt weight in the settings file, after showing the change."""
     from steadyhelm.cli.config import SettingChange
     from steadyhelm.judge import MIN_BELIEF
-    from steadyhelm.lab.judging.figures import MIN_LABELS
+    from steadyhelm.lab.judging.judged_replay import MIN_LABELS
 
     if not learnt.is_learnt:
         fail(

@@ -24,9 +24,8 @@ from steadyhelm.reports.terminal import safe, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steadyhelm.lab.training.forest import DriftForest
     from steadyhelm.lab.training.labelled_replies import LabelledReply
-    from steadyhelm.lab.training.session_turns import JudgedTurn
+    from steadyhelm.lab.training.session_forest import DriftForest, JudgedTurn
     from steadyhelm.lab.training.train import TrainingReport
     from steadyhelm.lab.training.tree_training import TreeReport
     from steadyhelm.recordings.run_file import ReadRun
@@ -110,7 +109,7 @@ def _linear_to_data(report: "TrainingReport") -> dict[str, Any]:
 def _train_tree(
     replies: "Sequence[LabelledReply]", output: Path | None, *, trees: int, quick: bool, as_json: bool
 ) -> None:
-    from steadyhelm.lab.training.forest import write_forest
+    from steadyhelm.lab.training.session_forest import write_forest
     from steadyhelm.lab.training.tree_training import format_tree_report, train_tree
 
     report = train_tree(replies, quick=quick, trees=trees)
@@ -151,8 +150,7 @@ def apply_model(
     It reads the user's reply to a turn, so it judges afterwards; no detector uses it.
     """
     from steadyhelm.components import make_redactor
-    from steadyhelm.lab.training.forest import read_forest
-    from steadyhelm.lab.training.session_turns import judge_turns
+    from steadyhelm.lab.training.session_forest import judge_turns, read_forest
     from steadyhelm.reports.evidence import EvidenceFormatter
 
     forest = read_forest(model)

@@ -30,7 +30,6 @@ from steadyhelm.cli import (
     scan,
     serve,
     show,
-    traces,
 )
 from steadyhelm.cli import hook as hook_commands
 from steadyhelm.cli import run as run_command
@@ -79,7 +78,7 @@ app.command("scan")(scan.scan)
 app.add_typer(hook_commands.app, name="hook")
 app.command("runs")(runs.runs)
 app.command("show")(show.show)
-app.command("traces")(traces.traces)
+app.command("traces")(show.traces)
 app.add_typer(alerts.app, name="alerts")
 app.command("interventions")(interventions.interventions)
 app.command("judge")(judge.judge)

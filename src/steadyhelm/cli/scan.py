@@ -187,8 +187,7 @@ def _follow_file(
     file: str, judge: "Judge", level: Severity, seconds: float | None, *, on_stdout: bool
 ) -> None:
     """Print findings as they come: to standard output when the report is text, else as messages."""
-    from steadyhelm.cli.following import until_interrupted
-    from steadyhelm.cli.scan_follow import Follower, follow
+    from steadyhelm.cli.following import Follower, follow, until_interrupted
     from steadyhelm.reports.output import lowest_flagged_rank
     from steadyhelm.reports.terminal import console
 

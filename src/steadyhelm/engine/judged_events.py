@@ -11,9 +11,9 @@ from steadyhelm.events import TraceEvent
 from steadyhelm.findings import MED_FROM, DriftEvent, Kind, Severity
 from steadyhelm.incidents import Incident
 from steadyhelm.judge import JudgedReport, Subject
-from steadyhelm.judging.limits import JudgeAmounts
 from steadyhelm.judging.questioner import QuestionMemory
 from steadyhelm.judging.severity_shifts import SeverityShifts, describe_shift
+from steadyhelm.judging.usage import JudgeAmounts
 
 JUDGE: Final = "judge"
 """The detector name of findings that a verdict makes."""

@@ -15,8 +15,7 @@ from steadyhelm.decisions import Hook, Verdict
 from steadyhelm.declarations import ToolDeclaration
 from steadyhelm.engine.health import FlushResult
 from steadyhelm.engine.listeners import Callback, HookCallback, IncidentCallback
-from steadyhelm.engine.live_runs import Run
-from steadyhelm.engine.open_streams import OpenStreams
+from steadyhelm.engine.live_runs import OpenStreams, Run
 from steadyhelm.engine.run_control import RunControl
 from steadyhelm.engine.run_reports import RunReports
 from steadyhelm.errors import RunStopped, SettingsError

@@ -10,7 +10,6 @@ from steadyhelm.engine.coercion import to_count
 from steadyhelm.engine.drift_state import DriftState
 from steadyhelm.engine.run_memory import LIFTED, REFUSED, RunMemory
 from steadyhelm.engine.totals import Skipped
-from steadyhelm.engine.trust import record_clean_use, record_findings
 from steadyhelm.events import (
     CALL_REFUSED,
     CHECKPOINT_TAKEN,
@@ -20,6 +19,7 @@ from steadyhelm.events import (
     RunSummary,
     TraceEvent,
 )
+from steadyhelm.fatigue import record_clean_use, record_findings
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.goals.plan_tracker import describe_plan
 from steadyhelm.goals.reminders import GoalReminderInjector

@@ -15,17 +15,16 @@ from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.engine.coercion import MAX_COUNT, to_count, to_number
 from steadyhelm.engine.judge_calls import is_judging
 from steadyhelm.engine.pending_decisions import PlacedDecision, WaitingGuidance
-from steadyhelm.engine.postponed_steps import STEPS_AT_ONCE, PostponedSteps, RecordHolder, split_questions
 from steadyhelm.engine.responses import Observation
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
 from steadyhelm.engine.session_writer import SessionWriter
-from steadyhelm.engine.turns import Turns
+from steadyhelm.engine.turns import STEPS_AT_ONCE, PostponedSteps, RecordHolder, Turns, split_questions
 from steadyhelm.errors import RunStopped
 from steadyhelm.events import ACTION_TYPES, BUDGET_DECIDED, GUIDANCE_DELIVERED, JUDGED, STATE_TRANSITION
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.judge import JudgedReport, Question
-from steadyhelm.judging.limits import JudgeAmounts
+from steadyhelm.judging.usage import JudgeAmounts
 from steadyhelm.logs import logger
 from steadyhelm.policy.response_levels import VERDICTS
 

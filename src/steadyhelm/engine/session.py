@@ -29,7 +29,6 @@ from steadyhelm.engine.run_memory import (
 )
 from steadyhelm.engine.steering import Steering
 from steadyhelm.engine.totals import Skipped
-from steadyhelm.engine.trust import list_doubtful, record_clean_use
 from steadyhelm.events import (
     JUDGED,
     LLM_REQUEST,
@@ -39,13 +38,14 @@ from steadyhelm.events import (
     RunInfo,
     TraceEvent,
 )
+from steadyhelm.fatigue import list_doubtful, record_clean_use
 from steadyhelm.findings import DriftEvent
 from steadyhelm.fingerprints import encode_canonical, hash_call
 from steadyhelm.goals.plan_tracker import PlanTracker
 from steadyhelm.incidents import Incident, Thresholds
 from steadyhelm.judge import FIXED_WEIGHT, read_judged
-from steadyhelm.judging.limits import JudgeAmounts
 from steadyhelm.judging.questioner import Questioner, RunFacts
+from steadyhelm.judging.usage import JudgeAmounts
 from steadyhelm.policy.response_levels import VERDICTS
 
 _SKIPPED_AS: Final[dict[Skipped, str]] = {

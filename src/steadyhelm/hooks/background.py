@@ -14,7 +14,7 @@ from steadyhelm.components import build_alert_worker, make_judge_worker
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.hooks.log import write_log
-from steadyhelm.judging.limits import JudgeAmounts
+from steadyhelm.judging.usage import JudgeAmounts
 from steadyhelm.stores import open_store
 from steadyhelm.stores.locations import DatabaseLocation
 

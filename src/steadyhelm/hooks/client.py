@@ -21,17 +21,19 @@ import sys
 import time
 
 from steadyhelm.environment import HOOK_HOST, PREFIX, get_home
-from steadyhelm.hooks.deadline import (
+from steadyhelm.hooks.request import (
     EXIT_TIMEOUT_S,
     INPUT_TIMEOUT_S,
     LATE_TIMEOUT_S,
+    STATUS_LINE,
     Deadline,
+    HookRequest,
     end_process_after,
     end_soon,
     interrupt_after,
     set_alarm,
+    try_lock,
 )
-from steadyhelm.hooks.request import STATUS_LINE, HookRequest, try_lock
 
 try:
     import _socket

@@ -8,9 +8,8 @@ import msgspec
 
 from steadyhelm.errors import SettingsError, SteadyhelmError, StoreError
 from steadyhelm.hooks import waiting_steps
-from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline
 from steadyhelm.hooks.log import write_log
-from steadyhelm.hooks.request import STATUS_LINE, STEP_SUFFIX, HookRequest
+from steadyhelm.hooks.request import STATUS_LINE, STEP_SUFFIX, WORK_TIMEOUT_S, Deadline, HookRequest
 from steadyhelm.hooks.sessions import HookParts, HookSessions, TooManyRunsError, build_hook_parts
 from steadyhelm.hooks.status_line import build_status_line
 from steadyhelm.hooks.waiting_steps import WaitingStep

@@ -17,9 +17,15 @@ from typing import Final, NoReturn
 from steadyhelm.environment import get_variables
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.hooks import client
-from steadyhelm.hooks.deadline import WORK_TIMEOUT_S, Deadline, set_alarm
 from steadyhelm.hooks.handler import handle_request, prune_store, record_rest, send_alerts
-from steadyhelm.hooks.request import HookRequest, get_installation_id, get_working_directory
+from steadyhelm.hooks.request import (
+    WORK_TIMEOUT_S,
+    Deadline,
+    HookRequest,
+    get_installation_id,
+    get_working_directory,
+    set_alarm,
+)
 
 IDLE_TIMEOUT_S: Final = 600.0
 _READ_TIMEOUT_S: Final = 1.0

@@ -25,7 +25,7 @@ from steadyhelm.engine.sessions import Sessions
 from steadyhelm.errors import NotFoundError, SteadyhelmError
 from steadyhelm.events import RunInfo
 from steadyhelm.hooks.background import HookAlerts, HookJudging
-from steadyhelm.hooks.deadline import Deadline
+from steadyhelm.hooks.request import Deadline
 from steadyhelm.hooks.session_step import HookMemory, SessionStep, read_memory
 from steadyhelm.judging.questioner import Questioner
 from steadyhelm.recordings.hook_events.hook_step import NOTHING, HookAnswer, HookStep

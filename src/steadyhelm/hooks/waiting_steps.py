@@ -17,8 +17,15 @@ import msgspec
 from msgspec import Struct, structs
 
 from steadyhelm.engine.capture import Capture
-from steadyhelm.hooks.deadline import LATE_TIMEOUT_S, Deadline
-from steadyhelm.hooks.request import OPEN_SUFFIX, STEP_SUFFIX, HookRequest, get_steps_folder, try_lock
+from steadyhelm.hooks.request import (
+    LATE_TIMEOUT_S,
+    OPEN_SUFFIX,
+    STEP_SUFFIX,
+    Deadline,
+    HookRequest,
+    get_steps_folder,
+    try_lock,
+)
 from steadyhelm.recordings.hook_events.hook_step import BatchCall, HookStep
 
 VERSION: Final = 1

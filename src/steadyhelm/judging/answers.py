@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from steadyhelm.judge import MAX_QUOTE_CHARS, UNSURE, JudgeVerdict, NoVerdictError, Question
-from steadyhelm.judging.blocks import is_quoted, read_blocks
+from steadyhelm.judging.questions import is_quoted, read_blocks
 
 _MAX_ANSWER_CHARS: Final = 4_000
 _FENCE: Final = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)

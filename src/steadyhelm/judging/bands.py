@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from steadyhelm.corrections.reply_classifier import ReplyLabel
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, TraceEvent
 from steadyhelm.goals.tracker import SHORTEST_REPLY_CHARS, GoalTracker
-from steadyhelm.judging.run_notes import StepNote
+from steadyhelm.judging.questions import StepNote
 
 REPLY_BAND: Final = (0.18, 0.8)
 """Probabilities of a correction between which the classifier is unsure: three in ten messages at most.

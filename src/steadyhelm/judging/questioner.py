@@ -12,9 +12,13 @@ from steadyhelm.goals.tracker import GoalTracker
 from steadyhelm.incidents import Incident
 from steadyhelm.judge import FIXED_WEIGHT, JudgedReport, Question, name_pattern
 from steadyhelm.judging.bands import MIN_STEPS_BETWEEN_LOOPS, GoalBand, LoopBand, is_reply_uncertain
-from steadyhelm.judging.blocks import Redact
-from steadyhelm.judging.questions import build_goal_question, build_loop_question, build_reply_question
-from steadyhelm.judging.run_notes import RunNotes
+from steadyhelm.judging.questions import (
+    Redact,
+    RunNotes,
+    build_goal_question,
+    build_loop_question,
+    build_reply_question,
+)
 from steadyhelm.judging.severity_shifts import SeverityShifts, identify_call, is_certain
 
 STEPS_UNTIL_LOST: Final = 100

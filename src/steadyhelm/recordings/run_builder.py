@@ -19,7 +19,7 @@ from steadyhelm.recordings.run_entries import (
     limit_size,
     read_name,
 )
-from steadyhelm.recordings.unfinished_step import UnfinishedStep, wrap_text
+from steadyhelm.recordings.run_events import UnfinishedStep, wrap_text
 
 GOAL_LIMIT: Final = 2000
 _MAX_CALLS_SEARCHED: Final = 64

@@ -1,9 +1,12 @@
-"""Join a recorded run's entries into the events its session would have recorded, in that order."""
+"""Join a recorded run's entries into the events its session would have recorded, in that order.
+
+An `UnfinishedStep` is what the entries said so far; other readers build events from it too.
+"""
 
 from collections import deque
 from typing import Any, Final
 
-from msgspec import field
+from msgspec import Struct, field
 
 from steadyhelm.events import (
     LLM_REQUEST,
@@ -14,7 +17,6 @@ from steadyhelm.events import (
     TraceEvent,
 )
 from steadyhelm.recordings.run_entries import EPOCH_FROM, NAME_LIMIT, Notes, RunEntry, cut_middle
-from steadyhelm.recordings.unfinished_step import UnfinishedStep, wrap_text
 
 _ACTION_TYPES: Final = {
     "tool_call": TOOL_CALL,
@@ -25,11 +27,56 @@ _ACTION_TYPES: Final = {
     "state": STATE_TRANSITION,
 }
 _DEFAULT_NAMES: Final = {"llm_output": "llm", "user_message": "user", "tool_call": "tool"}
-
 _Key = tuple[str, str]
 _ANY_CALL: Final = ("any", "")
 _WITHOUT_ID: Final = ("without id", "")
 _NOT_AWAITED: Final = ("left behind", "")
+
+
+class UnfinishedStep(Struct, kw_only=True):
+    """A step begun by one entry, and perhaps completed by later ones; `index` is that of the first."""
+
+    index: int
+    action_type: str
+    action_name: str
+    timestamp: float = 0.0
+    started_seq: int | None = None
+    input_data: Any = None
+    output_data: Any = None
+    error: str | None = None
+    tokens: int = 0
+    duration_ms: float = 0.0
+    cost_usd: float | None = None
+    call_id: str | None = None
+    parent_run_id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def to_event(self, agent_id: str, run_id: str, seq: int) -> TraceEvent:
+        """Return the event at this place of its run; without a place of its own it also started there."""
+        return TraceEvent(
+            agent_id=agent_id,
+            run_id=run_id,
+            action_type=self.action_type,
+            action_name=self.action_name,
+            timestamp=self.timestamp,
+            event_id=str(self.index),
+            token_count=self.tokens,
+            input_data=self.input_data,
+            output_data=self.output_data,
+            duration_ms=self.duration_ms,
+            metadata=self.metadata or None,
+            seq=seq,
+            started_seq=seq if self.started_seq is None else self.started_seq,
+            call_id=self.call_id,
+            parent_run_id=self.parent_run_id,
+            error=self.error,
+            cost_usd=self.cost_usd,
+        )
+
+
+def wrap_text(content: Any) -> Any:
+    """Return text as the data of an event; anything else as it is."""
+    return {"text": content} if isinstance(content, str) else content
 
 
 def join_entries(entries: list[RunEntry], run: RunInfo, notes: Notes) -> list[TraceEvent]:

@@ -6,7 +6,7 @@ happens in the agent's own process.
 
 from steadyhelm.scale.batch import judge_messages, judge_run_lines, open_spark_judge
 from steadyhelm.scale.messages import MessageSink, encode_end, encode_event, encode_run
-from steadyhelm.scale.sinks import ParquetSink, PostgresSink, read_results
+from steadyhelm.scale.results import ParquetSink, PostgresSink, read_results
 from steadyhelm.scale.snapshot import KnowledgeSnapshot, read_snapshot
 from steadyhelm.scale.spark import open_spark
 from steadyhelm.scale.stream import Source, judge_stream, read_files, read_kafka, start_stream

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from steadyhelm.scale.results import RESULT_COLUMNS
-from steadyhelm.scale.sinks import StreamSink
+from steadyhelm.scale.results import RESULT_COLUMNS, StreamSink
 from steadyhelm.scale.snapshot import KnowledgeSnapshot
 from steadyhelm.settings import Settings
 

@@ -11,8 +11,7 @@ from typing import Any, Final, TypeVar
 from steadyhelm.forks import ForkSafeLock
 from steadyhelm.incidents import Mute
 from steadyhelm.server.records.common import RunRow
-from steadyhelm.stores.changes import read_bounds, read_changes
-from steadyhelm.stores.database import Connection
+from steadyhelm.stores.database import Connection, read_bounds, read_changes
 from steadyhelm.stores.incidents import read_mutes
 from steadyhelm.stores.sql_store import SQLStore
 

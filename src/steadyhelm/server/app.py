@@ -18,7 +18,7 @@ from starlette.routing import Route as StarletteRoute
 
 from steadyhelm.errors import NotFoundError, SettingsError, StoreError
 from steadyhelm.logs import logger
-from steadyhelm.server import actions, admin, effects, reads
+from steadyhelm.server import actions, effects, reads
 from steadyhelm.server.access import COOKIE, SESSION_S
 from steadyhelm.server.context import Call, ServerContext
 from steadyhelm.server.gate import App, Gate, RefusedError, read_cookie
@@ -28,7 +28,7 @@ from steadyhelm.server.records.common import Record
 from steadyhelm.server.records.settings import SignedIn, SignIn
 from steadyhelm.server.routes import PREFIX, ROUTES, Parameter, Route
 from steadyhelm.server.stream import HEARTBEAT_S, MOST_STREAMS, Streams
-from steadyhelm.stores.changes import read_bounds
+from steadyhelm.stores.database import read_bounds
 
 CHANGE_HEADER: Final = "steadyhelm-change"
 _THREADS: Final = 8
@@ -38,7 +38,7 @@ _INCIDENT_ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}\Z")
 _LONGEST_VALUE: Final = 500
 _MOST_KEY: Final = 2**62
 
-_MODULES: Final = (reads, actions, effects, admin)
+_MODULES: Final = (reads, actions, effects)
 
 
 class Server:

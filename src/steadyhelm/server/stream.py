@@ -18,8 +18,7 @@ from steadyhelm.server.queries.inbox import count_open
 from steadyhelm.server.queries.rows import RUNS, read_runs
 from steadyhelm.server.records.common import RunRow
 from steadyhelm.server.records.settings import Change, Reset
-from steadyhelm.stores.changes import StoredChange, read_bounds, read_changes
-from steadyhelm.stores.database import Connection
+from steadyhelm.stores.database import Connection, StoredChange, read_bounds, read_changes
 from steadyhelm.stores.sql_store import SQLStore
 
 HEARTBEAT_S: Final = 15.0

@@ -14,8 +14,13 @@ from steadyhelm.decisions import TaskProfile
 from steadyhelm.events import RunSummary
 from steadyhelm.sink import PinnedBaseline, to_unicode
 from steadyhelm.store import BaselineStore
-from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import Connection, StorePart, retry_if_rolled_back, retry_on_conflict
+from steadyhelm.stores.database import (
+    Connection,
+    StorePart,
+    note_changes,
+    retry_if_rolled_back,
+    retry_on_conflict,
+)
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
 
 _ONE_BASELINE: Final = f"agent = {AGENT_ROW_ID} AND version = ? AND task_type = ?"

@@ -2,28 +2,34 @@
 
 The parts write SQL that both databases understand: SQLite as it is, PostgreSQL after a translation of
 notation alone (see `postgres.translation`). Whatever differs in more than notation is a method of `Dialect`.
+
+Every change is numbered inside the transaction that makes it, and live updates are read from there. The
+numbers become readable in their order, without gaps that are filled later.
 """
 
 import contextlib
 import functools
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, Literal, ParamSpec, Protocol, TypeVar
+
+from msgspec import Struct
 
 from steadyhelm.sink import Record
 from steadyhelm.store import Result
 
 if TYPE_CHECKING:
     from steadyhelm.stores.batch import Batch
-    from steadyhelm.stores.changes import What
     from steadyhelm.stores.row_ids import RowIds
-
 
 Arguments = ParamSpec("Arguments")
 Part = TypeVar("Part", bound="StorePart")
+What = Literal["run", "incidents", "agent", "settings"]
+KEPT_S: Final = 3600.0
 
 
 class Cursor(Protocol):
@@ -277,3 +283,39 @@ class WriterTransactions(ABC, Generic[C]):
     @abstractmethod
     def _roll_back(self, connection: C, statement: str) -> None:
         """Undo a transaction, or one inside it, with this statement."""
+
+
+class StoredChange(Struct, frozen=True):
+    """One change: of a run, of an agent's incidents or baselines, or of settings and keys."""
+
+    id: int
+    at: float
+    what: What
+    run: int | None
+    agent: int | None
+
+
+def note_changes(connection: Connection, changes: Sequence[tuple[What, int | None, int | None]]) -> None:
+    """Note what the transaction changes: of which run and agent, by row id. Old ones are deleted."""
+    if not changes:
+        return
+    now = time.time()
+    if connection.dialect.insert_changes(connection, now, changes):
+        connection.dialect.delete_changes(connection, now - KEPT_S)
+
+
+def read_changes(connection: Connection, after: int, limit: int) -> list[StoredChange] | None:
+    """Return the changes behind a number, oldest first; None when some of them are not known any more."""
+    oldest, latest = read_bounds(connection)
+    if after > latest or after < oldest - 1:
+        return None
+    rows = connection.execute(
+        "SELECT id, at, what, run, agent FROM changes WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
+        (after, latest, limit),
+    )
+    return [StoredChange(*row) for row in rows]
+
+
+def read_bounds(connection: Connection) -> tuple[int, int]:
+    """Return the numbers of the oldest change that is kept, and of the latest that may be read."""
+    return connection.dialect.read_bounds(connection)

@@ -13,12 +13,17 @@ from steadyhelm.incidents import Incident, IncidentState, Mute, Review, Threshol
 from steadyhelm.sink import to_unicode
 from steadyhelm.store import IncidentStore, Outbox
 from steadyhelm.store_rows import Delivery, DeliveryState, LastAlert, StoredIntervention
-from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import Connection, StorePart, retry_if_rolled_back, retry_on_conflict
-from steadyhelm.stores.incident_evidence import decode_evidence
+from steadyhelm.stores.database import (
+    Connection,
+    StorePart,
+    note_changes,
+    retry_if_rolled_back,
+    retry_on_conflict,
+)
 from steadyhelm.stores.sql import (
     SEVERITIES,
     Conditions,
+    decode_evidence,
     describe_ambiguous_id,
     find_by_prefix,
     select_agent_or_run,

@@ -10,9 +10,8 @@ from msgspec import structs
 from steadyhelm.errors import NotFoundError
 from steadyhelm.people import AccessKey, AuditEntry, PeopleStore, StoredComment, ToolMark
 from steadyhelm.sink import to_unicode
-from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import StorePart, retry_if_rolled_back, retry_on_conflict
-from steadyhelm.stores.runs import find_run_row_id
+from steadyhelm.stores.database import StorePart, note_changes, retry_if_rolled_back, retry_on_conflict
+from steadyhelm.stores.reading import find_run_row_id
 from steadyhelm.stores.sql import AGENT_ROW_ID, Conditions
 from steadyhelm.stores.writing import UPDATE_INCIDENT_TOTALS
 

@@ -2,34 +2,33 @@
 
 # ruff: noqa: S608 - every piece of these queries is our own text; what comes from outside is bound
 
-from typing import Any, Final, Literal
+from collections.abc import Iterable
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
+from msgspec import Struct
 
-from steadyhelm.findings import Severity
+from steadyhelm.decisions import DriftAction, Intervention
+from steadyhelm.findings import Kind, Severity
+from steadyhelm.incidents import Incident, IncidentVerdict
 from steadyhelm.sink import to_unicode
 from steadyhelm.stores.database import Connection
 
-SEVERITIES: Final = tuple(Severity)
-"""The severities by rank: the rank is what is stored."""
-
-
-def decode_json(encoded: bytes | None) -> Any:
-    """Return stored JSON as data, or as text when it is not JSON."""
-    if not encoded:
-        return None
-    try:
-        return msgspec.json.decode(encoded)
-    except (ValueError, RecursionError):
-        return encoded.decode("utf-8", "replace")
-
-
-# Build the parts of queries that depend on what was asked for.
-
+AGENT_ROW_ID: Final = "(SELECT id FROM agents WHERE agent_id = ?)"
 _LAST_CHARACTER: Final = "\U0010ffff"
 _LIST_COMMANDS: Final = {"run": "steadyhelm runs", "incident": "steadyhelm alerts --all"}
-
-AGENT_ROW_ID: Final = "(SELECT id FROM agents WHERE agent_id = ?)"
+SEVERITIES: Final = tuple(Severity)
+"""The severities by rank: the rank is what is stored."""
+Name = TypeVar("Name", bound=str)
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+RESPONSES: Final = ("remind", "replan", "rollback", "ask", "stop", "block")
+_BY_VERDICT: Final = {"deny": "block", "rollback": "rollback", "ask": "ask", "stop": "stop"}
+_BY_ACTION: Final = {
+    DriftAction.INJECT_REMINDER: "remind",
+    DriftAction.SUMMARIZE_REPLAN: "replan",
+    DriftAction.CHECKPOINT_RESET: "rollback",
+    DriftAction.ASK_USER: "ask",
+}
 
 
 class Conditions:
@@ -92,3 +91,71 @@ def describe_ambiguous_id(what: Literal["run", "incident"], prefix: str, count: 
         return f"There is no {what} {prefix!r}. List what there is with: {_LIST_COMMANDS[what]}"
     more = ", …" if count > len(first) else ""
     return f"{count} {what}s begin with {prefix!r}: {', '.join(first)}{more}. Give more of the id."
+
+
+# Convert values to and from columns. A set is kept as bits of one number, by which lists can be filtered.
+
+
+def decode_json(encoded: bytes | None) -> Any:
+    """Return stored JSON as data, or as text when it is not JSON."""
+    if not encoded:
+        return None
+    try:
+        return msgspec.json.decode(encoded)
+    except (ValueError, RecursionError):
+        return encoded.decode("utf-8", "replace")
+
+
+def to_bits(names: Iterable[str], all_names: tuple[str, ...]) -> int:
+    """Return these names as bits.
+
+    >>> to_bits(["loop", "resource"], KINDS)
+    5
+    """
+    bits = 0
+    for name in names:
+        if name in all_names:
+            bits |= 1 << all_names.index(name)
+    return bits
+
+
+def from_bits(bits: int, all_names: tuple[Name, ...]) -> list[Name]:
+    """Return the names that the bits stand for."""
+    return [name for place, name in enumerate(all_names) if bits >> place & 1]
+
+
+def name_response(intervention: Intervention) -> str:
+    """Return the response an intervention was, in the words of the screens; empty when nothing was said.
+
+    Where nothing but words was delivered, that is the response level they were written for.
+    """
+    if not intervention.said:
+        return ""
+    return _BY_VERDICT.get(intervention.verdict) or name_level(intervention)
+
+
+def name_level(intervention: Intervention) -> str:
+    """Return the response level that an intervention was meant for, whether or not it was delivered."""
+    return _BY_ACTION.get(intervention.action, "")
+
+
+class StoredEvidence(Struct, frozen=True, array_like=True):
+    """The evidence of an incident. Rows from before judges have no third entry."""
+
+    event_ids: tuple[str, ...]
+    interventions: tuple[Intervention, ...]
+    judged: IncidentVerdict | None = None
+
+
+_decoder: Final = msgspec.msgpack.Decoder(StoredEvidence)
+
+
+def decode_evidence(column: bytes) -> StoredEvidence:
+    """Return the evidence in a column."""
+    return _decoder.decode(column)
+
+
+def encode_evidence(incident: Incident) -> bytes:
+    """Return the column of an incident; without a verdict it is the one that older versions can read."""
+    parts = (incident.event_ids, incident.interventions)
+    return msgspec.msgpack.encode(parts if incident.judged is None else (*parts, incident.judged))

@@ -6,11 +6,10 @@ from typing import Any
 
 from steadyhelm.store import Store
 from steadyhelm.stores.baselines import SQLBaselines
-from steadyhelm.stores.events import SQLEvents
 from steadyhelm.stores.incidents import SQLIncidents, SQLOutbox
 from steadyhelm.stores.locations import DatabaseLocation
 from steadyhelm.stores.people import SQLPeople
-from steadyhelm.stores.runs import SQLRuns
+from steadyhelm.stores.reading import SQLEvents, SQLRuns
 from steadyhelm.stores.spending import SQLSpending
 from steadyhelm.stores.upkeep import SQLRetention, SQLUpkeep
 from steadyhelm.stores.writing import SQLWriter

@@ -13,7 +13,7 @@ from steadyhelm.sink import Record
 
 if TYPE_CHECKING:
     from steadyhelm.stores.batch import Batch
-    from steadyhelm.stores.changes import What
+    from steadyhelm.stores.database import What
     from steadyhelm.stores.row_ids import RowIds
 
 _MARK_SUMS: Final = """

@@ -12,9 +12,14 @@ from steadyhelm.store import Upkeep
 from steadyhelm.store_rows import PruneCounts
 from steadyhelm.stores.baselines import count_unreadable
 from steadyhelm.stores.batch import LLM_CODE, TOOL_CODE
-from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import Connection, StorePart, retry_if_rolled_back, retry_on_conflict
-from steadyhelm.stores.runs import find_run_row_id
+from steadyhelm.stores.database import (
+    Connection,
+    StorePart,
+    note_changes,
+    retry_if_rolled_back,
+    retry_on_conflict,
+)
+from steadyhelm.stores.reading import find_run_row_id
 from steadyhelm.stores.spending import delete_spending
 from steadyhelm.stores.sql import AGENT_ROW_ID
 

@@ -15,12 +15,9 @@ from steadyhelm.incidents import Incident
 from steadyhelm.sink import PinnedBaseline, Record, RunKey, SavedState, make_storable, to_unicode
 from steadyhelm.store import Result, RunStore
 from steadyhelm.stores.batch import Batch, BatchBuilder, RunTotals
-from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import Connection, StorePart
-from steadyhelm.stores.flags import KINDS, RESPONSES, name_response, to_bits
-from steadyhelm.stores.incident_evidence import encode_evidence
+from steadyhelm.stores.database import Connection, StorePart, note_changes
 from steadyhelm.stores.spending import write_grants, write_spending
-from steadyhelm.stores.sql import AGENT_ROW_ID
+from steadyhelm.stores.sql import AGENT_ROW_ID, KINDS, RESPONSES, encode_evidence, name_response, to_bits
 
 _ADD_FLAGS: Final = """
     UPDATE runs SET top_severity = max(top_severity, ?), kinds = kinds | ?, responses = responses | ?

@@ -2,10 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from steadyhelm.adapters.lazy_names import lazy_names
+from steadyhelm.adapters import lazy_names
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.agent_framework.entry import AgentFrameworkAdapter as AgentFrameworkAdapter
     from steadyhelm.adapters.agent_framework.entry import SteadyhelmMiddleware as SteadyhelmMiddleware
 
-__getattr__ = lazy_names(__name__, {"AgentFrameworkAdapter": "entry", "SteadyhelmMiddleware": "entry"})
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AgentFrameworkAdapter": "entry",
+        "SteadyhelmMiddleware": "entry",
+        "watch_agents": "entry",
+    },
+)

@@ -1,4 +1,7 @@
-"""Recognise and wrap agents of Microsoft Agent Framework."""
+"""Recognise and wrap agents of Microsoft Agent Framework.
+
+`watch_agents` watches every agent of a process: it replaces `run` of agents that take middleware.
+"""
 
 import copy
 from typing import Any, Literal, Self
@@ -10,6 +13,7 @@ from steadyhelm.adapters.agent_framework.hooks import (
 )
 from steadyhelm.adapters.agent_framework.run_state import CAN, CAN_APPROVE, AgentFrameworkRuns
 from steadyhelm.boundary.driver import Ask, Boundary
+from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.host_objects import is_a
@@ -72,3 +76,24 @@ def add_middleware(agent: Any, ours: SteadyhelmMiddleware) -> Any:
     watched = copy.copy(agent)
     watched.middleware = [*ours, *(agent.middleware or ())]
     return watched
+
+
+def watch_agents(monitor: Monitor, patches: Patches) -> None:
+    """Watch all agents, those that exist already too; one with middleware of ours is watched by that."""
+    ours = SteadyhelmMiddleware(monitor)
+
+    def make(run_agent: Method) -> Method:
+        def run(self: Any, *args: Any, **options: Any) -> Any:
+            watched = self
+            if patches.is_active and not monitor.disabled and not _is_watched(self, options):
+                watched = add_middleware(self, ours)
+            return run_agent(watched, *args, **options)
+
+        return run
+
+    patches.replace_method(AgentMiddlewareLayer, "run", make)
+
+
+def _is_watched(agent: Any, options: dict[str, Any]) -> bool:
+    given = (*(getattr(agent, "middleware", None) or ()), *(options.get("middleware") or ()))
+    return any(is_a(it, AgentRunMiddleware) for it in given)

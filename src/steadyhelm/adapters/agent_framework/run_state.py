@@ -17,9 +17,7 @@ from steadyhelm.adapters.agent_framework.translate import (
     read_result,
 )
 from steadyhelm.boundary.conversation_edits import ConversationEdits
-from steadyhelm.boundary.driver import Boundary
-from steadyhelm.boundary.exception_chains import detach_stop
-from steadyhelm.boundary.run_table import RunTable
+from steadyhelm.boundary.driver import Boundary, RunTable, detach_stop
 from steadyhelm.engine.agent_run import AgentRun
 
 CAN: Final[Capabilities] = {

@@ -2,9 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from steadyhelm.adapters.lazy_names import lazy_names
+from steadyhelm.adapters import lazy_names
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.claude_agent.entry import ClaudeAgentAdapter as ClaudeAgentAdapter
 
-__getattr__ = lazy_names(__name__, {"ClaudeAgentAdapter": "entry"})
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "ClaudeAgentAdapter": "entry",
+        "watch_conversations": "entry",
+    },
+)

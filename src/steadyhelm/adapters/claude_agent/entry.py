@@ -1,4 +1,7 @@
-"""Wrap `query`, `ClaudeSDKClient` or the options of the Claude Agent SDK."""
+"""Wrap `query`, `ClaudeSDKClient` or the options of the Claude Agent SDK.
+
+`watch_conversations` watches all of a process: it replaces `query` and `ClaudeSDKClient.connect`.
+"""
 
 import contextlib
 import inspect
@@ -10,6 +13,7 @@ from steadyhelm.adapter import Capabilities
 from steadyhelm.adapters.claude_agent.hooks import EVENTS, ClaudeConversation, HookOutput
 from steadyhelm.adapters.claude_agent.translate import record_message
 from steadyhelm.boundary.driver import Ask, Boundary
+from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, SettingsError
@@ -238,6 +242,29 @@ async def watch_messages(conversation: ClaudeConversation, messages: Any) -> Asy
             conversation.finish()
             raise conversation.stopped
         yield message
+
+
+def watch_conversations(monitor: Monitor, patches: Patches) -> None:
+    """Watch all queries, and all clients that connect from now on; options with our hooks are watched."""
+    conversations = Conversations(monitor)
+
+    def make_query(query: Method) -> Method:
+        def start_query(*, options: Any = None, **given: Any) -> Any:
+            is_ours = not patches.is_active or monitor.disabled or has_our_hooks(options)
+            return (query if is_ours else conversations.query)(options=options, **given)
+
+        return start_query
+
+    def make_connect(connect: Method) -> Method:
+        async def connect_watched(self: Any, *args: Any, **given: Any) -> Any:
+            if patches.is_active and not monitor.disabled and not has_our_hooks(self.options):
+                conversations.watch_client(self)
+            return await connect(self, *args, **given)
+
+        return connect_watched
+
+    patches.replace_function(sdk.query, make_query)
+    patches.replace_method(sdk.ClaudeSDKClient, "connect", make_connect)
 
 
 async def _cancel(messages: Any) -> None:

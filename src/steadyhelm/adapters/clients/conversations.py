@@ -12,7 +12,7 @@ from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.clients.fingerprints import FingerprintCache, fingerprint_messages
 from steadyhelm.adapters.clients.translate import find_last_results, find_last_turn, read_steps
 from steadyhelm.boundary.conversation_edits import ConversationEdits
-from steadyhelm.boundary.run_table import LEFT_EARLY
+from steadyhelm.boundary.driver import LEFT_EARLY
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped

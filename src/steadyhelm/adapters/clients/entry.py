@@ -12,10 +12,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from steadyhelm.adapters.clients.anthropic_format import MessagesFormat
 from steadyhelm.adapters.clients.conversations import ClientOrigin, make_client_id
+from steadyhelm.adapters.clients.formats import ChatFormat, MessagesFormat, ResponsesFormat
 from steadyhelm.adapters.clients.hooks import ClientWatcher
-from steadyhelm.adapters.clients.openai_formats import ChatFormat, ResponsesFormat
 from steadyhelm.adapters.clients.translate import ApiFormat
 from steadyhelm.adapters.clients.watched_methods import Method, WatchedMethods
 from steadyhelm.boundary.driver import Ask

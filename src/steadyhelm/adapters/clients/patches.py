@@ -1,4 +1,4 @@
-"""Watch every client of a process: methods of OpenAI's and Anthropic's classes, and litellm's functions.
+"""Watch every client of a process: methods of OpenAI's and Anthropic's classes.
 
 Each function is called when the module of its classes is imported, which the SDKs do at the first use.
 """
@@ -51,31 +51,6 @@ def watch_beta_messages(monitor: Monitor, patches: Patches) -> None:
     """Watch Anthropic's messages under `beta`."""
     module = "anthropic.resources.beta.messages.messages"
     _watch(monitor, patches, module, ("Messages", "AsyncMessages"), ANTHROPIC_RESOURCES[0])
-
-
-def watch_litellm(monitor: Monitor, patches: Patches) -> None:
-    """Watch `litellm.completion` and `litellm.acompletion`, by whatever name they were imported."""
-    from steadyhelm.adapters.clients.litellm_calls import NAMES, make_watched_call  # noqa: PLC0415
-
-    module = importlib.import_module("litellm")
-
-    def make(function: Method) -> Method:
-        watched = make_watched_call(monitor, function)
-
-        def choose() -> Method:
-            return watched if patches.is_active else function
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return choose()(*args, **kwargs)
-
-        async def call_async(*args: Any, **kwargs: Any) -> Any:
-            return await choose()(*args, **kwargs)
-
-        return call_async if is_async(function) else call
-
-    for name in NAMES:
-        patches.replace_function(getattr(module, name), make)
-    patches.on_undo(get_watcher(monitor, "litellm", None).end_runs)
 
 
 def _watch(

@@ -6,11 +6,19 @@ and the parts must be joined.
 
 from typing import TYPE_CHECKING
 
-from steadyhelm.adapters.lazy_names import lazy_names
+from steadyhelm.adapters import lazy_names
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.crewai.entry import CrewAIAdapter as CrewAIAdapter
     from steadyhelm.adapters.crewai.entry import DriftCrew as DriftCrew
     from steadyhelm.adapters.crewai.entry import watch_crews as watch_crews
 
-__getattr__ = lazy_names(__name__, {"CrewAIAdapter": "entry", "DriftCrew": "entry", "watch_crews": "entry"})
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "CrewAIAdapter": "entry",
+        "DriftCrew": "entry",
+        "watch_crews": "entry",
+        "watch_crews_and_agents": "entry",
+    },
+)

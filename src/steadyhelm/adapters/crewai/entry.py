@@ -1,11 +1,15 @@
-"""Recognise and wrap crews, agents and flows of CrewAI; each is watched at every model call and tool call."""
+"""Recognise and wrap crews, agents and flows of CrewAI; each is watched at every model call and tool call.
 
+`watch_crews_and_agents` watches all of a process: it replaces the methods that kick them off.
+"""
+
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from steadyhelm.adapter import Capabilities
-from steadyhelm.adapters.crewai.hooks import WorkContext, watch
+from steadyhelm.adapters.crewai.hooks import WorkContext, is_watching, watch
 from steadyhelm.adapters.crewai.translate import (
     fill_placeholders,
     read_class_summary,
@@ -15,13 +19,14 @@ from steadyhelm.adapters.crewai.translate import (
 )
 from steadyhelm.boundary.driver import Ask, Boundary
 from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, watch_stream, watch_stream_async
+from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine import registry
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, SettingsError
 from steadyhelm.host_objects import is_a
 
 try:
-    from crewai import Crew, Flow
+    from crewai import Agent, Crew, Flow
     from crewai.agents.agent_builder.base_agent import BaseAgent
     from crewai.lite_agent import LiteAgent
     from crewai.types.streaming import StreamingOutputBase, StreamSessionBase
@@ -148,6 +153,14 @@ def watch_crews(monitor: Monitor, *, ask: Ask | None = None) -> Iterator[None]:
             raise raised from error
 
 
+def watch_crews_and_agents(monitor: Monitor, patches: Patches) -> None:
+    """Watch everything that is kicked off, those that exist already too; inside a watched crew it is part."""
+    for owner in (Crew, Agent, LiteAgent, Flow):
+        for name in CrewAIAdapter.ENTRY_POINTS:
+            if callable(vars(owner).get(name)):
+                patches.replace_method(owner, name, _make_replacement(monitor, patches, name))
+
+
 def _check_agent(agent: Any) -> Any:
     if issubclass(type(agent), CrewAIAdapter):
         raise SettingsError(
@@ -192,3 +205,22 @@ def _follow_stream(stream: Any, context: WorkContext) -> None:
 
     # A stream that was never read reports only by this that it is closed.
     stream._on_cleanup = close  # noqa: SLF001 - CrewAI has no other way to say so
+
+
+def _make_replacement(monitor: Monitor, patches: Patches, name: str) -> Any:
+    def choose(kick_off: Method, agent: Any) -> Method:
+        """Return the method to call: that of a watched proxy, or the original."""
+        if not patches.is_active or monitor.disabled or is_watching():
+            return kick_off.__get__(agent)  # type: ignore[no-any-return]
+        return getattr(CrewAIAdapter(monitor, agent), name)  # type: ignore[no-any-return]
+
+    def make(kick_off: Method) -> Method:
+        def call(self: Any, *args: Any, **options: Any) -> Any:
+            return choose(kick_off, self)(*args, **options)
+
+        async def call_async(self: Any, *args: Any, **options: Any) -> Any:
+            return await choose(kick_off, self)(*args, **options)
+
+        return call_async if inspect.iscoroutinefunction(kick_off) else call
+
+    return make

@@ -1,4 +1,8 @@
-"""Recognise and wrap runners and apps of Google's Agent Development Kit."""
+"""Recognise and wrap runners and apps of Google's Agent Development Kit.
+
+`watch_runners` watches every runner of a process: it replaces `Runner.run_async`, which all ways to run call,
+and `run`.
+"""
 
 import asyncio
 import copy
@@ -10,8 +14,8 @@ from typing import Any, Literal
 from steadyhelm.adapters.google_adk.hooks import SteadyhelmPlugin
 from steadyhelm.adapters.google_adk.invocations import make_session_key
 from steadyhelm.adapters.google_adk.translate import find_stop
-from steadyhelm.boundary.driver import Ask
-from steadyhelm.boundary.exception_chains import detach_stop
+from steadyhelm.boundary.driver import Ask, detach_stop
+from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, RunStopped, SettingsError
 from steadyhelm.host_objects import is_a
@@ -116,6 +120,37 @@ def copy_runner(runner: Any, plugin: SteadyhelmPlugin, plugins: list[Any]) -> An
     watched.plugin_manager.plugins = plugins
     watched.steadyhelm = plugin
     return watched
+
+
+def watch_runners(monitor: Monitor, patches: Patches) -> None:
+    """Watch all runners, those that exist already too; one with a plugin of ours is watched by that."""
+    plugin = SteadyhelmPlugin(monitor)
+
+    def watch(runner: Any) -> Any:
+        own = runner.plugin_manager.plugins
+        if not patches.is_active or any(is_a(it, SteadyhelmPlugin) for it in own):
+            return None
+        return copy_runner(runner, plugin, [plugin, *own])
+
+    def make_async(original: Method) -> Method:
+        async def run_async(self: Any, **options: Any) -> AsyncGenerator[Any, None]:
+            watched = watch(self)
+            events = original(self, **options) if watched is None else watched.run_async(**options)
+            async with aclosing(events):
+                async for event in events:
+                    yield event
+
+        return run_async
+
+    def make_sync(original: Method) -> Method:
+        def run(self: Any, **options: Any) -> Iterator[Any]:
+            watched = watch(self)
+            yield from original(self, **options) if watched is None else watched.run(**options)
+
+        return run
+
+    patches.replace_method(Runner, "run_async", make_async)
+    patches.replace_method(Runner, "run", make_sync)
 
 
 @functools.cache

@@ -10,8 +10,7 @@ from msgspec import Struct
 from steadyhelm.adapter import Instruction, ModelReply
 from steadyhelm.adapters.langchain.translate import RequestedToolCall, is_resumption, read_goal
 from steadyhelm.boundary.conversation_edits import ConversationEdits
-from steadyhelm.boundary.driver import Boundary
-from steadyhelm.boundary.run_table import LEFT_EARLY, RunTable
+from steadyhelm.boundary.driver import LEFT_EARLY, Boundary, RunTable
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.errors import RunStopped

@@ -6,9 +6,15 @@ the workflow that a call belongs to, which LlamaIndex does not pass on.
 
 from typing import TYPE_CHECKING
 
-from steadyhelm.adapters.lazy_names import lazy_names
+from steadyhelm.adapters import lazy_names
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.llama_index.entry import LlamaIndexAdapter as LlamaIndexAdapter
 
-__getattr__ = lazy_names(__name__, {"LlamaIndexAdapter": "entry"})
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "LlamaIndexAdapter": "entry",
+        "watch_workflows": "entry",
+    },
+)

@@ -1,9 +1,10 @@
-"""Recognise and watch agents and workflows of LlamaIndex."""
+"""Recognise and watch agents and workflows of LlamaIndex: one, or every one of a process."""
 
 from typing import Any
 
 from steadyhelm.adapters.llama_index.hooks import WATCHERS, make_boundary
 from steadyhelm.boundary.driver import Ask
+from steadyhelm.boundary.patches import Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.host_objects import is_a
@@ -32,3 +33,9 @@ class LlamaIndexAdapter:
         """Return the agent, watched."""
         WATCHERS.wrap(agent, make_boundary(monitor, ask))
         return agent
+
+
+def watch_workflows(monitor: Monitor, patches: Patches) -> None:
+    """Watch all agents and workflows; one that is wrapped is watched by its own monitor."""
+    WATCHERS.watch_everything(make_boundary(monitor))
+    patches.on_undo(lambda: WATCHERS.watch_everything(None))

@@ -2,9 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from steadyhelm.adapters.lazy_names import lazy_names
+from steadyhelm.adapters import lazy_names
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.openai_agents.entry import OpenAIAgentsAdapter as OpenAIAgentsAdapter
 
-__getattr__ = lazy_names(__name__, {"OpenAIAgentsAdapter": "entry"})
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "OpenAIAgentsAdapter": "entry",
+        "watch_runner": "entry",
+    },
+)

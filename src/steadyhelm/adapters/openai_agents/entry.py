@@ -1,6 +1,6 @@
 """Wrap runners and agents of the OpenAI Agents SDK: `Runner = monitor.wrap(Runner)`.
 
-Runs that start inside a watched one, of an agent as a tool or by a tool that runs an agent, are its children.
+`watch_runner` watches all runs of a process: it replaces the default runner of the SDK, which `Runner` calls.
 """
 
 import asyncio
@@ -12,10 +12,9 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from steadyhelm.adapter import Capabilities
 from steadyhelm.adapters.openai_agents.translate import read_goal
-from steadyhelm.boundary.driver import Ask, Boundary
-from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject
-from steadyhelm.boundary.finalizers import on_garbage_collected
-from steadyhelm.boundary.run_table import RunTable
+from steadyhelm.boundary.driver import Ask, Boundary, RunTable
+from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, on_garbage_collected
+from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, RunStopped, SettingsError
 from steadyhelm.forks import ForkSafeLock
@@ -25,7 +24,7 @@ try:
     from agents import Agent, RunConfig, Runner, RunState
     from agents import run as sdk_run
     from agents.lifecycle import RunHooksBase
-    from agents.run import AgentRunner, set_default_agent_runner
+    from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
     from steadyhelm.adapters.openai_agents.calls import copy_agent
     from steadyhelm.adapters.openai_agents.hooks import NestedRunStopped, SteadyhelmRunHooks
@@ -292,6 +291,31 @@ class WatchedSDKAgent(WatchedObject):
         if attribute in OpenAIAgentsAdapter.ENTRY_POINTS:
             return functools.partial(getattr(self._runner, attribute), self._agent)
         return super().__getattr__(attribute)
+
+
+def watch_runner(monitor: Monitor, patches: Patches) -> None:
+    """Watch the runs of `Runner`, by whatever name it was imported, with whatever runner is the default."""
+    DefaultRunner.watch_all(OpenAIAgentsAdapter(monitor, Runner))
+    patches.on_undo(lambda: DefaultRunner.watch_all(None))
+
+    def make_setter(original: Method) -> Method:
+        def set_default(runner: Any) -> None:
+            original(runner)
+            if patches.is_active and not is_a(runner, DefaultRunner):
+                DefaultRunner.hold_default()
+
+        return set_default
+
+    def make_getter(original: Method) -> Method:
+        def get_default() -> Any:
+            runner = original()
+            return runner.before if patches.is_active and is_a(runner, DefaultRunner) else runner
+
+        return get_default
+
+    # A program that sets a default runner of its own gets that one back, and it is watched.
+    patches.replace_function(set_default_agent_runner, make_setter)
+    patches.replace_function(get_default_agent_runner, make_getter)
 
 
 def _is_valid(agent: Any, kwargs: dict[str, Any]) -> bool:

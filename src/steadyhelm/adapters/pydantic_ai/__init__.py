@@ -2,10 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from steadyhelm.adapters.lazy_names import lazy_names
+from steadyhelm.adapters import lazy_names
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.pydantic_ai.entry import PydanticAIAdapter as PydanticAIAdapter
     from steadyhelm.adapters.pydantic_ai.hooks import SteadyhelmCapability as SteadyhelmCapability
 
-__getattr__ = lazy_names(__name__, {"SteadyhelmCapability": "hooks", "PydanticAIAdapter": "entry"})
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "SteadyhelmCapability": "hooks",
+        "PydanticAIAdapter": "entry",
+        "watch_agents": "entry",
+    },
+)

@@ -1,16 +1,20 @@
-"""Recognise and wrap Pydantic AI agents."""
+"""Recognise and wrap Pydantic AI agents.
+
+`watch_agents` watches every agent of a process: it replaces `Agent.iter`, which all ways to run call.
+"""
 
 import copy
 from typing import Any
 
 from steadyhelm.adapters.pydantic_ai.hooks import SteadyhelmCapability
 from steadyhelm.boundary.driver import Ask
+from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.host_objects import is_a
 
 try:
-    from pydantic_ai.agent import AbstractAgent, WrapperAgent
+    from pydantic_ai.agent import AbstractAgent, Agent, WrapperAgent
 except ImportError as exc:
     raise MissingExtraError("Pydantic AI adapter", extra="pydantic-ai") from exc
 
@@ -73,3 +77,24 @@ class PydanticAIAdapter:
     def __new__(cls, monitor: Monitor, agent: Any, *, ask: Ask | None = None) -> Any:
         """Return the agent, watched."""
         return WatchedPydanticAgent(agent, SteadyhelmCapability(monitor, ask=ask))
+
+
+def watch_agents(monitor: Monitor, patches: Patches) -> None:
+    """Watch all agents, those that exist already too; one with a capability of ours is watched by that."""
+    capability = SteadyhelmCapability(monitor)
+
+    def make(iterate: Method) -> Method:
+        def iter(self: Any, *args: Any, **options: Any) -> Any:  # noqa: A001 - Pydantic AI's name
+            if patches.is_active and not _is_watched(self, options):
+                options = add_capability(capability, options)
+            return iterate(self, *args, **options)
+
+        return iter
+
+    patches.replace_method(Agent, "iter", make)
+
+
+def _is_watched(agent: Any, options: dict[str, Any]) -> bool:
+    given = [*(options.get("capabilities") or ())]
+    root = getattr(agent, "_root_capability", None)
+    return any(is_a(it, SteadyhelmCapability) for it in (*given, *getattr(root, "capabilities", ())))

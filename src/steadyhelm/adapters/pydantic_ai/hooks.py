@@ -14,8 +14,7 @@ from steadyhelm.adapters.pydantic_ai.translate import (
     read_result,
 )
 from steadyhelm.boundary.conversation_edits import ConversationEdits
-from steadyhelm.boundary.driver import Ask, Boundary
-from steadyhelm.boundary.run_table import RunTable
+from steadyhelm.boundary.driver import Ask, Boundary, RunTable
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.host_objects import is_a

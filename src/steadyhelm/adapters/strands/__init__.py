@@ -2,10 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from steadyhelm.adapters.lazy_names import lazy_names
+from steadyhelm.adapters import lazy_names
 
 if TYPE_CHECKING:
     from steadyhelm.adapters.strands.entry import StrandsAdapter as StrandsAdapter
     from steadyhelm.adapters.strands.hooks import SteadyhelmHooks as SteadyhelmHooks
 
-__getattr__ = lazy_names(__name__, {"SteadyhelmHooks": "hooks", "StrandsAdapter": "entry"})
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "SteadyhelmHooks": "hooks",
+        "StrandsAdapter": "entry",
+        "watch_agents": "entry",
+    },
+)

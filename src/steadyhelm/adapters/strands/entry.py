@@ -1,8 +1,14 @@
-"""Recognise and wrap Strands agents, graphs and swarms."""
+"""Recognise and wrap Strands agents, graphs and swarms.
 
+`watch_agents` watches all of a process: each gets our hooks when it is next called.
+"""
+
+import functools
+import weakref
 from typing import Any
 
-from steadyhelm.adapters.strands.hooks import SteadyhelmHooks, is_watching
+from steadyhelm.adapters.strands.hooks import SteadyhelmHooks, has_watcher, is_watching
+from steadyhelm.boundary.patches import Method, Patches
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import MissingExtraError, SettingsError
 
@@ -31,3 +37,27 @@ class StrandsAdapter:
             )
         hooks.register_hooks(agent.hooks)
         return agent
+
+
+def watch_agents(monitor: Monitor, patches: Patches) -> None:
+    """Watch all agents, graphs and swarms; one with hooks of ours is watched by them."""
+    hooks = SteadyhelmHooks(monitor)
+    watched: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def make(stream: Method) -> Method:
+        def stream_async(self: Any, *args: Any, **options: Any) -> Any:
+            if patches.is_active and not has_watcher(self.hooks):
+                hooks.register_hooks(self.hooks)
+                watched.add(self)
+            return stream(self, *args, **options)
+
+        return stream_async
+
+    for owner in (Agent, Graph, Swarm):
+        patches.replace_method(owner, "stream_async", make)
+    patches.on_undo(functools.partial(_remove_hooks, hooks, watched))
+
+
+def _remove_hooks(hooks: SteadyhelmHooks, watched: "weakref.WeakSet[Any]") -> None:
+    for agent in list(watched):
+        hooks.unregister_hooks(agent.hooks)

@@ -22,7 +22,7 @@ from steadyhelm.judge import (
     Question,
 )
 from steadyhelm.judging.answers import read_answer
-from steadyhelm.judging.blocks import is_quoted
+from steadyhelm.judging.questions import is_quoted
 
 MAX_LINE_BYTES: Final = 1 << 20
 

@@ -22,9 +22,15 @@ from steadyhelm.lab.training.fitting import (
     make_folds,
     prepare,
 )
-from steadyhelm.lab.training.forest import FOREST_VERSION, LEAF, DecisionTree, DriftForest
 from steadyhelm.lab.training.labelled_replies import LabelledReply
-from steadyhelm.lab.training.session_turns import SESSION, measure_sessions
+from steadyhelm.lab.training.session_forest import (
+    FOREST_VERSION,
+    LEAF,
+    SESSION,
+    DecisionTree,
+    DriftForest,
+    measure_sessions,
+)
 from steadyhelm.lab.training.validation import LeakFigure, check_leaks, judge_held_out
 
 MAX_DEPTH: Final = 10

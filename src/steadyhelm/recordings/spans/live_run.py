@@ -10,6 +10,7 @@ from steadyhelm.engine.health import Health
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE
 from steadyhelm.recordings.content import ContentPart, as_text, get_content, iter_calls, iter_parts, join_text
+from steadyhelm.recordings.run_events import wrap_text
 from steadyhelm.recordings.spans.layouts import OWN_SCOPE, Span, parse_span
 from steadyhelm.recordings.spans.steps import (
     SpanKind,
@@ -20,7 +21,6 @@ from steadyhelm.recordings.spans.steps import (
     get_name,
     get_session,
 )
-from steadyhelm.recordings.unfinished_step import wrap_text
 
 _MAX_OPEN_CALLS: Final = 256
 _MAX_CALLS: Final = 1024

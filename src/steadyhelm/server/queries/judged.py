@@ -10,11 +10,11 @@ import msgspec
 from steadyhelm.events import JUDGED
 from steadyhelm.incidents import IncidentVerdict
 from steadyhelm.judge import JudgedReport, read_judged
-from steadyhelm.judging.summary import JudgeSummary, summarise_judging
+from steadyhelm.judging.usage import JudgeSummary, summarise_judging
 from steadyhelm.server.records.common import Count
 from steadyhelm.server.records.runs import Judged, JudgingReport
 from steadyhelm.stores.database import Connection
-from steadyhelm.stores.incident_evidence import decode_evidence
+from steadyhelm.stores.sql import decode_evidence
 
 MOST_JUDGED: Final = 50
 _RUNS_READ: Final = 200

@@ -28,9 +28,8 @@ from steadyhelm.server.records.common import Count, Figure, IncidentRow
 from steadyhelm.server.records.overview import AgentRow, AgentState, Overview
 from steadyhelm.store import JUDGE_ACCOUNT
 from steadyhelm.stores.database import Connection
-from steadyhelm.stores.incident_evidence import decode_evidence
 from steadyhelm.stores.spending import QUARTER_HOUR_S
-from steadyhelm.stores.sql import SEVERITIES
+from steadyhelm.stores.sql import SEVERITIES, decode_evidence
 from steadyhelm.stores.sql_store import SQLStore
 
 DAY_S: Final = 86_400.0

@@ -17,9 +17,7 @@ from steadyhelm.server.records.common import (
     RunState,
 )
 from steadyhelm.stores.database import Connection
-from steadyhelm.stores.flags import KINDS, from_bits, name_response
-from steadyhelm.stores.incident_evidence import decode_evidence
-from steadyhelm.stores.sql import SEVERITIES
+from steadyhelm.stores.sql import KINDS, SEVERITIES, decode_evidence, from_bits, name_response
 
 ARROW: Final = " → "
 """Between the tools of a cycle, in the pattern of an incident."""

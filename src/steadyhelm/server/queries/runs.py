@@ -21,8 +21,7 @@ from steadyhelm.server.records.common import Figure, Reason, RunRow
 from steadyhelm.server.records.runs import ChildRun, Levels, RunDetail, RunFigures, RunList, ToolUse
 from steadyhelm.settings import Settings
 from steadyhelm.stores.database import Connection
-from steadyhelm.stores.flags import KINDS, RESPONSES, to_bits
-from steadyhelm.stores.sql import SEVERITIES, Conditions
+from steadyhelm.stores.sql import KINDS, RESPONSES, SEVERITIES, Conditions, to_bits
 from steadyhelm.stores.sql_store import SQLStore
 
 _COUNTED: Final = 10_000

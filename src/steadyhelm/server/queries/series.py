@@ -9,7 +9,6 @@ from steadyhelm.decisions import DriftAction, Intervention
 from steadyhelm.incidents import Incident
 from steadyhelm.server.queries.budget_lanes import read_lanes
 from steadyhelm.server.queries.normal import read_bands
-from steadyhelm.server.queries.packed_counts import PackedCounts
 from steadyhelm.server.queries.rows import find_seqs, make_loop_badge, make_response
 from steadyhelm.server.queries.runs import list_unknown, read_run, read_tools
 from steadyhelm.server.records.common import RunRow
@@ -25,8 +24,7 @@ from steadyhelm.server.records.runs import (
     ToolUse,
 )
 from steadyhelm.stores.database import Connection
-from steadyhelm.stores.incident_evidence import decode_evidence
-from steadyhelm.stores.sql import SEVERITIES
+from steadyhelm.stores.sql import SEVERITIES, decode_evidence
 
 MOST_POINTS: Final = 2000
 NAMED_TOOLS: Final = 7
@@ -53,6 +51,7 @@ _EXTREMES: Final = """
         FROM scores WHERE run = ? AND seq >= ? AND seq <= ? AND score IS NOT NULL) s
     LEFT JOIN events e ON e.run = s.run AND e.seq = s.seq
     WHERE s.from_top = 1 OR s.from_bottom = 1 ORDER BY s.seq"""
+_BITS: Final = 63
 
 
 class Episode(NamedTuple):
@@ -330,3 +329,43 @@ def read_score_at(connection: Connection, run: int, seq: int | None) -> float | 
         "SELECT score FROM scores WHERE run = ? AND seq <= ? ORDER BY seq DESC LIMIT 1", (run, seq)
     ).fetchone()
     return None if row is None else row[0]
+
+
+class PackedCounts:
+    """Counts of conditions, several in one integer: sums are most of what a long run's columns cost.
+
+    Args:
+        exclusive: Conditions of which at most one holds for a row: the first that does is counted.
+        flags: Conditions that are counted each on its own.
+        most: How many rows are counted at most.
+
+    >>> counts = PackedCounts(["type = 1"], ["failed"], most=3)
+    >>> counts.sums
+    ['sum((CASE WHEN type = 1 THEN 1 ELSE 0 END) + (CASE WHEN failed THEN 4 ELSE 0 END))']
+    >>> counts.unpack([2 + 3 * 4])
+    [2, 3]
+    """
+
+    def __init__(self, exclusive: Sequence[str], flags: Sequence[str], most: int) -> None:
+        self._width = max(1, most.bit_length())
+        self._each = _BITS // self._width
+        self._count = len(exclusive) + len(flags)
+        self.sums: list[str] = []
+        for start in range(0, self._count, self._each):
+            place = range(start, min(start + self._each, self._count))
+            ones = {at: 1 << self._width * (at - start) for at in place}
+            cases = [f"WHEN {exclusive[at]} THEN {ones[at]}" for at in place if at < len(exclusive)]
+            terms = [f"(CASE {' '.join(cases)} ELSE 0 END)"] if cases else []
+            terms += [
+                f"(CASE WHEN {flags[at - len(exclusive)]} THEN {ones[at]} ELSE 0 END)"
+                for at in place
+                if at >= len(exclusive)
+            ]
+            self.sums.append(f"sum({' + '.join(terms)})")
+
+    def unpack(self, values: Sequence[int]) -> list[int]:
+        """Return the counts of one row of sums, in the order of the conditions."""
+        mask = (1 << self._width) - 1
+        return [
+            values[at // self._each] >> self._width * (at % self._each) & mask for at in range(self._count)
+        ]

@@ -32,7 +32,7 @@ from steadyhelm.server.records.incidents import (
 )
 from steadyhelm.server.records.runs import Payload
 from steadyhelm.stores.database import Connection
-from steadyhelm.stores.flags import name_level, name_response
+from steadyhelm.stores.sql import name_level, name_response
 from steadyhelm.stores.sql_store import SQLStore
 
 _PAIRS: Final = 50

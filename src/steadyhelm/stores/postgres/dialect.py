@@ -22,7 +22,7 @@ from steadyhelm.stores.postgres.row_ids import find_unknown, look_up_agents, loo
 from steadyhelm.stores.row_ids import RowIds
 
 if TYPE_CHECKING:
-    from steadyhelm.stores.changes import What
+    from steadyhelm.stores.database import What
     from steadyhelm.stores.postgres.connection import PostgresConnection
 
 _PAYLOAD: Final = 12

@@ -10,8 +10,7 @@ from typing import Any, Final
 from steadyhelm.errors import StoreError
 from steadyhelm.journal.abandoned import describe_pending
 from steadyhelm.store_rows import PruneCounts
-from steadyhelm.stores.changes import note_changes
-from steadyhelm.stores.database import retry_on_conflict
+from steadyhelm.stores.database import note_changes, retry_on_conflict
 from steadyhelm.stores.locations import DatabaseLocation
 from steadyhelm.stores.postgres.connection import PostgresConnection
 from steadyhelm.stores.postgres.connections import PostgresConnections

@@ -4,8 +4,7 @@ import threading
 import pytest
 
 from steadyhelm import DriftMonitor
-from steadyhelm.boundary.driver import Boundary
-from steadyhelm.boundary.run_table import RunTable
+from steadyhelm.boundary.driver import Boundary, RunTable
 
 
 class Record:

@@ -9,7 +9,7 @@ import pytest
 from test_scan_transcripts import lines, session
 from whole_program import SOURCE, healthy_line, looping_line, process, steadyhelm, written
 
-from steadyhelm.cli.scan_follow import Follower, GrowingFile, follow
+from steadyhelm.cli.following import Follower, GrowingFile, follow
 from steadyhelm.replay import Judge
 from steadyhelm.settings import Settings
 
