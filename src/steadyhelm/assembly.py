@@ -48,9 +48,9 @@ from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.host_objects import is_a
 from steadyhelm.settings import Settings
-from steadyhelm.sink import Sink
+from steadyhelm.sink import Record, RecordedEvent, Sink
 from steadyhelm.sinks.incident_log import IncidentLog
-from steadyhelm.sinks.store import MissingStore, StoreSink
+from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import Store
 
 
@@ -184,7 +184,7 @@ class DriftMonitor(Monitor):
         store = try_open_store(settings)
         worker = make_judge_worker(settings, judge, store=store, health=health, clock=clock)
         self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None
-        kept = self._make_store_sink(settings, store) if store is not None else MissingStore(health)
+        kept = self._make_store_sink(settings, store) if store is not None else _MissingStore(health)
         log = IncidentLog(
             str(settings.database) if settings.db else "", public_url=settings.server_public_url
         )
@@ -301,6 +301,21 @@ class DriftMonitor(Monitor):
     def _make_store_sink(self, settings: Settings, store: Store) -> StoreSink:
         wake = self._alert_worker.wake if self._alert_worker is not None else None
         return make_store_sink(settings, store, on_baseline=self.use_baseline, on_alert=wake)
+
+
+class _MissingStore(Sink):
+    """Counts every event as lost, in place of a store that cannot be opened."""
+
+    name = "missing store"
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Count the events of a batch."""
+        events = sum(isinstance(record, RecordedEvent) for record in records)
+        if events:
+            self._health.lose("store cannot be opened", events)
 
 
 def _make_dispatch(settings: Settings, sinks: Sequence[Sink], health: Health) -> Dispatch:

@@ -10,13 +10,12 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.budgets.profiles import clean_task_name
 from steadyhelm.calibration import CleanRuns, count_unusual_run, learn_flagged_goal, learn_run
 from steadyhelm.decisions import TaskProfile
-from steadyhelm.engine.health import Health
 from steadyhelm.errors import NotFoundError
 from steadyhelm.events import RunSummary
 from steadyhelm.incidents import Incident
 from steadyhelm.policy.alerting import AlertPolicy
 from steadyhelm.policy.response_levels import is_unlike_earlier_runs
-from steadyhelm.sink import Record, RecordedEvent, RunKey, Sink, StoringSink
+from steadyhelm.sink import Record, RunKey, StoringSink
 from steadyhelm.store import Store
 
 _MIN_RUNS_READ: Final = 50
@@ -35,21 +34,6 @@ class LearntBaseline(NamedTuple):
 
     baseline: BaselineStats
     updated_at: float
-
-
-class MissingStore(Sink):
-    """Counts every event as lost, in place of a store that cannot be opened."""
-
-    name = "missing store"
-
-    def __init__(self, health: Health) -> None:
-        self._health = health
-
-    def write(self, records: Sequence[Record]) -> None:
-        """Count the events of a batch."""
-        events = sum(isinstance(record, RecordedEvent) for record in records)
-        if events:
-            self._health.lose("store cannot be opened", events)
 
 
 class StoreSink(StoringSink):
