@@ -268,6 +268,25 @@ class TestCodingSessions:
 
         assert is_noticed_only == (found[0].severity is Severity.LOW)
 
+    @pytest.mark.parametrize(
+        ("tool", "searches", "is_noticed_only"),
+        [("inspect_file", 1, True), ("inspect_file", 3, False), ("write_file", 3, True)],
+    )
+    def test_an_agent_that_opens_a_file_now_and_then(self, tool, searches, is_noticed_only):
+        """
+        A run that changes no file and runs no command is a coding session if it reads files all the time.
+        """
+        detector = GoalDrift(goal=GOAL)
+        detector.begin(RunInfo(agent_id=AGENT, run_id=RUN))
+        trace = [
+            step(TOOL_CALL, tool, input_data={"file_path": "flights.pdf"}),
+            *[step(TOOL_CALL, "search", input_data={"query": "cheapest flight Oslo"})] * searches,
+            *replies(*[OFF_COURSE] * 5),
+        ]
+        found = [it for event in trace if (it := detector.check(event, CALM))]
+
+        assert is_noticed_only == (found[0].severity is Severity.LOW)
+
     def test_another_topic_in_the_first_run_is_reported(self):
         """
         Steps that name nothing of the task are reported in a coding session as well, unless the user asked.
