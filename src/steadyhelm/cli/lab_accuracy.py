@@ -259,14 +259,17 @@ def splice(
         list[Path] | None,
         typer.Option("--with", help="Take all steps from these run files of another source; repeatable."),
     ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Take all steps of the other run, not those from its middle on.")
+    ] = False,
     plants: Annotated[int, typer.Option("--plants", min=1, help="How many runs to write.")] = 30,
     seed: PlantSeed = 0,
     yes: Yes = False,
 ) -> None:
     """Let runs continue with steps of another task. `lab accuracy` measures the result.
 
-    From the middle on, with steps of another run of the same files; with `--with`, from the user's first
-    message on, with steps of a run of those files.
+    From the middle on, with the second half of another run of the same files; with `--with`, from the
+    user's first message on, with all steps of a run of those files.
     """
     from steadyhelm.lab.mutations.planting import replace_steps
     from steadyhelm.lab.mutations.planting import splice as splice_runs
@@ -276,7 +279,7 @@ def splice(
         steps = _read_hosts(others, only_healthy=False).runs
         lines = replace_steps(runs, steps, plants=plants, seed=seed)
     else:
-        lines = splice_runs(runs, plants=plants, seed=seed)
+        lines = splice_runs(runs, plants=plants, seed=seed, whole=whole)
     written = _write_lines(lines, plants, output, yes=yes)
     say(f"Wrote {pluralize(written, 'run')} to {safe(output)}.")
 
