@@ -278,3 +278,11 @@ class TestFalseAlarms:
         status, _, said = steadyhelm(f"lab false-alarms {runs} --learn-from 2")
 
         assert (2, True) == (status, "leaves no run to judge" in said)
+
+    def test_weights_by_run_are_of_one_process(self, steadyhelm, runs):
+        """
+        With labelled replies every run has weights of its own, which only this process knows.
+        """
+        status, _, said = steadyhelm(f"lab false-alarms {runs} --replies replies.jsonl --jobs 2")
+
+        assert (2, True) == (status, "leave out --jobs" in said)

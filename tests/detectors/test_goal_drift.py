@@ -154,7 +154,7 @@ class TestLearntLimit:
             steps.add(0.5, 0.5 if step < 3 else 0.1, (), str(step))
             found.append(steps.judge_by_limit([0.05] * 30) is not None)
 
-        assert [False, True, True, True, True, True, True, True, True] == found
+        assert [False, False, True, True, True, True, True, True, True] == found
 
     def test_the_severity_is_how_rare_such_a_run_is(self):
         """
@@ -268,6 +268,25 @@ class TestCodingSessions:
 
         assert is_noticed_only == (found[0].severity is Severity.LOW)
 
+    @pytest.mark.parametrize(
+        ("tool", "searches", "is_noticed_only"),
+        [("inspect_file", 1, True), ("inspect_file", 3, False), ("write_file", 3, True)],
+    )
+    def test_an_agent_that_opens_a_file_now_and_then(self, tool, searches, is_noticed_only):
+        """
+        A run that changes no file and runs no command is a coding session if it reads files all the time.
+        """
+        detector = GoalDrift(goal=GOAL)
+        detector.begin(RunInfo(agent_id=AGENT, run_id=RUN))
+        trace = [
+            step(TOOL_CALL, tool, input_data={"file_path": "flights.pdf"}),
+            *[step(TOOL_CALL, "search", input_data={"query": "cheapest flight Oslo"})] * searches,
+            *replies(*[OFF_COURSE] * 5),
+        ]
+        found = [it for event in trace if (it := detector.check(event, CALM))]
+
+        assert is_noticed_only == (found[0].severity is Severity.LOW)
+
     def test_another_topic_in_the_first_run_is_reported(self):
         """
         Steps that name nothing of the task are reported in a coding session as well, unless the user asked.
@@ -372,6 +391,22 @@ class TestLimit:
 
         assert find_limit([*ordinary, 0.74]) < 0.5
         assert find_limit(ordinary) <= find_limit([*ordinary, 0.74])
+
+    def test_nor_do_three_odd_runs_of_sixty(self):
+        """
+        A limit is counted only where more runs than a few odd ones pass it.
+        """
+        ordinary = sorted(0.2 + n / 400 for n in range(57))
+
+        assert find_limit([*ordinary, 0.7, 0.72, 0.74]) < 0.5
+
+    def test_of_many_runs_the_limit_is_counted(self):
+        """
+        Where enough ordinary runs are known, the limit is what so many of them pass, in whatever shape.
+        """
+        ordinary = [0.2] * 900 + [0.6] * 100
+
+        assert 0.6 == find_limit(ordinary)
 
 
 class TestTopic:

@@ -1,7 +1,18 @@
 import io
 import json
+import warnings
 
-from steadyhelm.lab.evaluation.false_alarms import count_false_alarms, format_false_alarms, learn_baseline
+import pytest
+from msgspec import structs
+from test_training import labelled
+
+from steadyhelm.corrections.model import load_weights
+from steadyhelm.lab.evaluation.false_alarms import (
+    count_false_alarms,
+    format_false_alarms,
+    learn_baseline,
+    learn_weights_by_run,
+)
 from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.settings import Settings
 
@@ -69,3 +80,46 @@ class TestCounting:
         assert "sessions: 2 runs, each judged alone" in format_false_alarms(counted)
         assert "stuck: loop" not in format_false_alarms(counted)
         assert "stuck: loop" in format_false_alarms(counted, wrong=True)
+
+
+CORRECTED = run(
+    "corrected",
+    {"type": "user_message", "text": "make the parser accept tabs"},
+    {"type": "llm_output", "text": "Done, the parser accepts tabs now."},
+    {"type": "user_message", "text": "no, the parser still does not accept tabs"},
+    {"type": "llm_output", "text": "You are right. Now the parser accepts tabs."},
+    {"type": "user_message", "text": "that is wrong, the parser still fails on tabs"},
+)
+
+
+class TestWeightsThatNeverSawTheRun:
+    @pytest.mark.parametrize(("drift", "flagged"), [(0.0, {"correction": 1}), (-9.0, {})])
+    def test_messages_are_read_by_the_weights_of_the_run(self, drift, flagged):
+        """
+        The messages of a run are classified by its own weights, whatever the shipped ones say.
+        """
+        shipped = load_weights()
+        correction = shipped.reply.classes.index("correction")
+        intercepts = [
+            one + drift * (place == correction) for place, one in enumerate(shipped.reply.intercepts)
+        ]
+        own = structs.replace(shipped, reply=structs.replace(shipped.reply, intercepts=tuple(intercepts)))
+
+        assert (
+            flagged == count_false_alarms("set", [CORRECTED], Settings(), weights={"corrected": own}).flagged
+        )
+
+    @pytest.mark.parametrize(("held_out", "left_out"), [("session", 6), ("project", 24)])
+    def test_what_they_learn_from(self, held_out, left_out):
+        """
+        They are learnt without the replies of the run's own session, or of its whole project.
+        """
+        pytest.importorskip("sklearn", reason="the lab extra is not installed")
+        replies = [
+            structs.replace(it, run_id="corrected") if it.session == "session-0" else it for it in labelled()
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            weights = learn_weights_by_run([CORRECTED], replies, held_out)
+
+        assert weights["corrected"].replies <= len(replies) - left_out

@@ -234,6 +234,14 @@ class TestSplicing:
         assert host()["events"][: about.first] == line["events"][: about.first]
         assert len(line["events"]) - 1 == about.last
 
+    def test_or_all_steps_of_another_run(self):
+        """
+        The other run can be taken from its beginning instead of from its middle.
+        """
+        [line] = splice(self.runs(), plants=1, whole=True)
+
+        assert host()["events"] == line["events"][line[PLANT]["first"] :]
+
     def test_foreign_steps_follow_the_users_message(self):
         """
         Only the goal and the user's first message are the run's own.

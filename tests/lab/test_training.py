@@ -74,14 +74,14 @@ class TestReading:
 
     def test_a_line(self, tmp_path):
         """
-        A line gives a reply; how it was annotated stays in the file.
+        A line gives a reply with its labels, and how surely they were given; the rest stays in the file.
         """
         file = tmp_path / "replies.jsonl"
         file.write_text(self.LINE + "\n")
         (reply,) = read_replies(file)
 
         assert ("no", "correction", True) == (reply.reply, reply.learnt_as, reply.is_drift)
-        assert {"primary", "drift"} == {field.name for field in structs.fields(reply.labels)}
+        assert {"primary", "drift", "confidence"} == {field.name for field in structs.fields(reply.labels)}
 
     @pytest.mark.parametrize(
         ("content", "words"),

@@ -3,7 +3,8 @@
 `lab mutate` and `lab splice` write runs to measure: with planted loops, or with steps of another task.
 """
 
-from collections.abc import Iterable, Sequence
+import enum
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +30,7 @@ from steadyhelm.reports.formats import pluralize
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
+    from steadyhelm.corrections.model import CorrectionWeights
     from steadyhelm.lab.evaluation.labelled_runs import RunSet
     from steadyhelm.lab.mutations.planting import HostRuns
     from steadyhelm.recordings.run_file import ReadRun
@@ -45,6 +47,13 @@ Output = Annotated[
     Path, typer.Option("--output", "-o", help="The run file to write; a name in .gz is compressed.")
 ]
 PlantSeed = Annotated[int, typer.Option("--seed", help="Makes the plants reproducible.")]
+
+
+class HeldOutGroup(enum.StrEnum):
+    """What the replies must not be from that weights are learnt from."""
+
+    SESSION = "session"
+    PROJECT = "project"
 
 
 def accuracy(
@@ -105,13 +114,27 @@ def false_alarms(
         int, typer.Option("--learn-from", min=0, help="Learn a baseline from so many of the runs before.")
     ] = 0,
     wrong: Annotated[bool, typer.Option("--wrong", help="Name every run that was flagged.")] = False,
+    replies: Annotated[
+        Path | None,
+        typer.Option("--replies", help="Labelled replies: learn from them how to read messages."),
+    ] = None,
+    hold_out: Annotated[
+        HeldOutGroup,
+        typer.Option("--hold-out", help="Of these replies, leave out those of the run's session or project."),
+    ] = HeldOutGroup.PROJECT,
     seed: Seed = 0,
     jobs: Jobs = 1,
     engine: OnEngine = Engine.LOCAL,
     master: Master = "",
     as_json: AsJson = False,
 ) -> None:
-    """Count how many healthy runs are flagged. By kind of finding, with what was not checked."""
+    """Count how many healthy runs are flagged. By kind of finding, with what was not checked.
+
+    With labelled replies (`--replies`) messages are read by weights that never saw those of the run's session
+    or project: figures on runs whose replies the shipped weights were learnt from would be too good.
+    """
+    if replies is not None and (jobs > 1 or engine is not Engine.LOCAL):
+        fail("--replies judges in this process: leave out --jobs and --engine.", EXIT_USAGE)
     sets = read_run_sets(paths)
     _print_false_alarms(
         sets,
@@ -120,6 +143,7 @@ def false_alarms(
         seed=seed,
         wrong=wrong,
         as_json=as_json,
+        labelled=None if replies is None else (replies, hold_out),
         workers=choose_workers(jobs, engine, master),
     )
     raise typer.Exit(get_exit_status(sets))
@@ -167,6 +191,7 @@ def _print_false_alarms(
     seed: int,
     wrong: bool,
     as_json: bool,
+    labelled: tuple[Path, HeldOutGroup] | None,
     workers: "Workers",
 ) -> None:
     """Print how many runs of each set are flagged, by kind."""
@@ -175,13 +200,30 @@ def _print_false_alarms(
     if any(learn_from >= len(one.runs) for one in sets):
         fail(f"--learn-from {learn_from} leaves no run to judge.", EXIT_USAGE)
     counted = [
-        count_false_alarms(one.name, one.runs, settings, learn_from=learn_from, seed=seed, workers=workers)
+        count_false_alarms(
+            one.name,
+            one.runs,
+            settings,
+            learn_from=learn_from,
+            seed=seed,
+            weights=None if labelled is None else _learn_weights(one.runs, *labelled),
+            workers=workers,
+        )
         for one in sets
     ]
     if as_json:
         print_json({"sets": counted})
     else:
         typer.echo("\n\n".join(format_false_alarms(one, wrong=wrong) for one in counted))
+
+
+def _learn_weights(
+    runs: "Sequence[ReadRun]", replies: Path, hold_out: HeldOutGroup
+) -> "Mapping[str, CorrectionWeights]":
+    from steadyhelm.lab.evaluation.false_alarms import learn_weights_by_run
+    from steadyhelm.lab.training.labelled_replies import read_replies
+
+    return learn_weights_by_run(runs, read_replies(replies), hold_out.value)
 
 
 def mutate(
@@ -217,14 +259,17 @@ def splice(
         list[Path] | None,
         typer.Option("--with", help="Take all steps from these run files of another source; repeatable."),
     ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Take all steps of the other run, not those from its middle on.")
+    ] = False,
     plants: Annotated[int, typer.Option("--plants", min=1, help="How many runs to write.")] = 30,
     seed: PlantSeed = 0,
     yes: Yes = False,
 ) -> None:
     """Let runs continue with steps of another task. `lab accuracy` measures the result.
 
-    From the middle on, with steps of another run of the same files; with `--with`, from the user's first
-    message on, with steps of a run of those files.
+    From the middle on, with the second half of another run of the same files; with `--with`, from the
+    user's first message on, with all steps of a run of those files.
     """
     from steadyhelm.lab.mutations.planting import replace_steps
     from steadyhelm.lab.mutations.planting import splice as splice_runs
@@ -234,7 +279,7 @@ def splice(
         steps = _read_hosts(others, only_healthy=False).runs
         lines = replace_steps(runs, steps, plants=plants, seed=seed)
     else:
-        lines = splice_runs(runs, plants=plants, seed=seed)
+        lines = splice_runs(runs, plants=plants, seed=seed, whole=whole)
     written = _write_lines(lines, plants, output, yes=yes)
     say(f"Wrote {pluralize(written, 'run')} to {safe(output)}.")
 

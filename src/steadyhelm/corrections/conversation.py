@@ -13,7 +13,7 @@ from steadyhelm.corrections.messages import (
     MAX_REPLY_CHARS,
     parse_agent_message,
 )
-from steadyhelm.corrections.model import load_weights
+from steadyhelm.corrections.model import CorrectionWeights, load_weights
 from steadyhelm.corrections.reply_classifier import ReplyLabel, label_reply
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
 
@@ -53,10 +53,10 @@ class ReplyTracker(Struct):
         """Whether the agent has done nothing but ask, so that the next message answers it."""
         return not self.calls and parse_agent_message(self.answer).expects_answer
 
-    def record(self, event: TraceEvent) -> ReplyLabel | None:
+    def record(self, event: TraceEvent, weights: CorrectionWeights | None = None) -> ReplyLabel | None:
         """Record one event. Returns the label of a message of the user about work before it.
 
-        The label has cues only when it is a correction.
+        The label has cues only when it is a correction. Without `weights` it is by those of this package.
         """
         kind = event.action_type
         if kind == TOOL_CALL:
@@ -66,7 +66,7 @@ class ReplyTracker(Struct):
         elif kind == LLM_REQUEST:
             self._record_answer(event)
         elif kind == USER_MESSAGE:
-            return self._record_message(event.text)
+            return self._record_message(event.text, weights)
         elif kind == STATE_TRANSITION and event.action_name in _INTERRUPTIONS:
             self.interrupted = True
         return None
@@ -86,19 +86,19 @@ class ReplyTracker(Struct):
         if len(self.ids) > _MAX_STEP_IDS:
             del self.ids[0]
 
-    def _record_message(self, text: str) -> ReplyLabel | None:
+    def _record_message(self, text: str, weights: CorrectionWeights | None) -> ReplyLabel | None:
         key = zlib.crc32(text[:_MAX_HASHED_CHARS].encode("utf-8", "replace"))
         if (self.messages and key == self.said) or _SIGNAL.fullmatch(text[:_MAX_SIGNAL_CHARS]):
             # A harness that sends the same text again, or a signal, is not a user.
             return None
         self.messages += 1
-        label = self._classify(text) if self.has_worked and text.strip() else None
+        label = self._classify(text, weights) if self.has_worked and text.strip() else None
         self.prompt, self.said = text[:MAX_PROMPT_CHARS], key
         self.calls = self.errors = 0
         self.interrupted = self.is_answered = False
         return label
 
-    def _classify(self, text: str) -> ReplyLabel:
+    def _classify(self, text: str, weights: CorrectionWeights | None) -> ReplyLabel:
         features = extract_features(
             text[:MAX_REPLY_CHARS],
             assistant_before=self.answer,
@@ -109,4 +109,4 @@ class ReplyTracker(Struct):
             turn=self.messages,
         )
         self.takes_up = features.takes_up_prompt
-        return label_reply(features, load_weights(), explain_corrections_only=True)
+        return label_reply(features, weights or load_weights(), explain_corrections_only=True)

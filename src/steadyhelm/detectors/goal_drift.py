@@ -30,7 +30,7 @@ from steadyhelm.goals.departure import (
 )
 from steadyhelm.goals.tracker import SHORTEST_REPLY_CHARS, GoalTracker
 from steadyhelm.goals.vocabulary import find_divergence
-from steadyhelm.loops.steps import works_on_files
+from steadyhelm.loops.steps import find_path, read_step, works_on_files
 
 WINDOW_OUTPUTS: Final = 3
 _MAX_WINDOWS_PER_RUN: Final = 12
@@ -39,6 +39,8 @@ _TRACKER_WEIGHT: Final = 3
 _NOTICED_SCORE: Final = 0.45
 _STEPS_UNTIL_USED: Final = 3
 """Further steps until the words of a step count as used by the run."""
+_MIN_SHARE_OF_FILE_CALLS: Final = 1 / 3
+"""So many calls name a file in a coding session that only reads; other agents open one now and then."""
 
 
 class _Memory(Struct):
@@ -51,9 +53,22 @@ class _Memory(Struct):
     steps: StepDrift = field(default_factory=StepDrift)
     is_reported: bool = False
     is_off: bool = False
-    is_coding: bool = False
+    changes_files: bool = False
+    calls: int = 0
+    file_calls: int = 0
     latest_words: list[list[str]] = field(default_factory=list)
     is_weighed: bool = False
+
+    @property
+    def is_coding(self) -> bool:
+        return self.changes_files or self.file_calls > _MIN_SHARE_OF_FILE_CALLS * self.calls
+
+    def record_file_work(self, call: TraceEvent) -> None:
+        """Note whether a call changes a file or runs a command, and how many name a file until one does."""
+        self.calls += 1
+        if works_on_files(call):
+            self.file_calls += 1
+            self.changes_files = find_path(call.input_data) is None or read_step(call).kind == "work"
 
 
 class _Comparison(NamedTuple):
@@ -100,7 +115,7 @@ class GoalDrift(Detector):
 
     name = "goal_drift"
     kind = "goal"
-    version = 6
+    version = 7
 
     _memory: _Memory
 
@@ -204,7 +219,8 @@ class GoalDrift(Detector):
 
     def _check_call(self, event: TraceEvent, baseline: BaselineStats) -> DriftEvent | None:
         """Add a call to the run's drift. An embedder compares replies only."""
-        self._memory.is_coding = self._memory.is_coding or works_on_files(event)
+        if not self._memory.changes_files:
+            self._memory.record_file_work(event)
         if self.similarity_threshold is not None or not self._has_goal or not isinstance(self._embedder, Idf):
             return None
         rarity = self._find_rarity(baseline)

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.corrections.conversation import ReplyTracker
+from steadyhelm.corrections.model import CorrectionWeights
 from steadyhelm.corrections.reply_classifier import ReplyLabel
 from steadyhelm.detector import Detector
 from steadyhelm.errors import SettingsError
@@ -85,6 +86,8 @@ class UserCorrection(Detector):
                 f"user_correction.repeats must be 1, 2 or {WINDOW_MESSAGES}, got {repeats!r}."
             )
         self.repeats = repeats
+        self.weights: CorrectionWeights | None = None
+        """What messages are classified by; None for the weights of this package."""
         self._memory = _Memory()
         self.not_checked = _NO_MESSAGE_YET
 
@@ -100,7 +103,7 @@ class UserCorrection(Detector):
             self._memory.is_coding = self._memory.is_coding or works_on_files(event)
             return None
         turn, only_asked = list(conversation.ids), conversation.only_asked
-        label = conversation.record(event)
+        label = conversation.record(event, self.weights)
         if label is None:
             return None
         self.not_checked = None

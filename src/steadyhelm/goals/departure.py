@@ -17,11 +17,13 @@ from steadyhelm.goals.tokens import weigh_names
 from steadyhelm.goals.vocabulary import GoalDNA
 from steadyhelm.windows import measure_rarity, quantile
 
-FALSE_ALARM_SHARE: Final = 0.04
+FALSE_ALARM_SHARE: Final = 0.045
 """The share of ordinary runs that pass the limit."""
 
 _BULK_FROM, _BULK_TO = 0.5, 0.9
-"""The quantiles from which the tail is estimated: one odd run among few must not set the limit."""
+"""The quantiles from which the tail is estimated: odd runs among few must not set the limit."""
+_MIN_RUNS_BEYOND: Final = 5
+"""How many ordinary runs pass a limit that is counted: of fewer, most may be odd ones."""
 
 MIN_RUNS_LEARNT: Final = 20
 _MIN_LIMIT: Final = 0.3
@@ -30,9 +32,7 @@ _MAX_LIMIT: Final = 0.75
 
 TOO_LITTLE_SHARED: Final = "goal and steps share too little"
 _SMOOTHING: Final = 0.3
-_CHANGE_SMOOTHING: Final = 0.4
-"""Faster, because a change shows in few steps: what is new in them is not new for long."""
-_MIN_CHANGE_SHARE: Final = 0.7
+_MIN_CHANGE_SHARE: Final = 0.8
 """What a step counts of its drift at least: a run that repeats foreign words is off its goal all the same."""
 _PROOFS_KEPT: Final = 5
 
@@ -106,7 +106,7 @@ class StepDrift(Struct):
         self.average = before + _SMOOTHING * (drift - before)
         before = self.change or 0.0
         lowest = _MIN_CHANGE_SHARE * drift
-        self.change = before + _CHANGE_SMOOTHING * (max(lowest, drift if change is None else change) - before)
+        self.change = before + _SMOOTHING * (max(lowest, drift if change is None else change) - before)
         self.peak = max(self.peak or 0.0, self.change)
         self.steps += 1
         self.words += words
@@ -148,17 +148,16 @@ class StepDrift(Struct):
 
 
 def find_limit(peaks: Sequence[float]) -> float:
-    """Return the average drift that few ordinary runs pass, whatever one or two odd runs among them reach.
+    """Return the average drift that few ordinary runs pass, whatever odd runs among them reach.
 
     >>> find_limit([n / 100 for n in range(60)])
-    0.58
+    0.59
     >>> round(find_limit([0.25 + n / 1000 for n in range(30)] + [0.9]), 3)
     0.3
     """
     place = math.ceil((1 - FALSE_ALARM_SHARE) * (len(peaks) + 1)) - 1
-    if place < len(peaks) - 1:
+    if place < len(peaks) - _MIN_RUNS_BEYOND:
         return max(_MIN_LIMIT, peaks[place])
-    # So few runs that the furthest of them would be the limit.
     high = quantile(peaks, _BULK_TO)
     scale = (high - quantile(peaks, _BULK_FROM)) / math.log((1 - _BULK_FROM) / (1 - _BULK_TO))
     expected = high + scale * math.log((1 - _BULK_TO) / FALSE_ALARM_SHARE)

@@ -3,18 +3,24 @@
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct, structs
 
+from steadyhelm.components import make_detector_factory
+from steadyhelm.corrections.model import CorrectionWeights
+from steadyhelm.detector import Detector
+from steadyhelm.detectors.user_correction import UserCorrection
 from steadyhelm.findings import Severity
 from steadyhelm.lab.evaluation.metrics import Estimate, estimate_share
 from steadyhelm.lab.evaluation.report_text import format_table
+from steadyhelm.lab.training.fitting import learn_weights, make_folds, prepare
+from steadyhelm.lab.training.labelled_replies import LabelledReply
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge, RunReport
+from steadyhelm.replay import Judge, JudgedReplay, RunReport
 from steadyhelm.replay_pool import Workers, open_judge
 from steadyhelm.reports.formats import pluralize, printable
 from steadyhelm.settings import Settings
@@ -25,6 +31,15 @@ from steadyhelm.stores.sqlite import SQLiteStore
 _AGENT: Final = "lab"
 _NOT_COUNTED: Final = "resource"
 """The kind that is left out of `any`: every long session passes the usual limits."""
+
+
+HeldOut = Literal["session", "project"]
+"""What the replies must not be from that weights are learnt from."""
+
+WeightsByRun = Mapping[str, CorrectionWeights]
+"""The weights that the messages of each run are read by, by its id."""
+
+_SESSION_FOLDS: Final = 10
 
 
 class FalseAlarms(Struct, frozen=True, kw_only=True):
@@ -53,18 +68,22 @@ def count_false_alarms(
     *,
     learn_from: int = 0,
     seed: int = 0,
+    weights: WeightsByRun | None = None,
     workers: Workers = Workers(),  # noqa: B008 - immutable
 ) -> FalseAlarms:
-    """Judge runs with a baseline learnt from `learn_from` of them, chosen at random; those are not judged."""
+    """Judge runs with a baseline learnt from `learn_from` of them, chosen at random; those are not judged.
+
+    With `weights` the messages of each run are read by its own, in this process whatever `workers` says.
+    """
     order = random.Random(seed).sample(runs, len(runs))  # noqa: S311 - reproducible, not secret
     flagged: Counter[str] = Counter()
     missing: Counter[str] = Counter()
     wrong: list[str] = []
-    with (
-        learn_baseline(order[:learn_from], settings) as store,
-        open_judge(settings, store=store if learn_from else None, workers=workers) as judge,
-    ):
-        for run, report, *_ in judge.judge_all(map(as_one_agent, order[learn_from:])):
+    with learn_baseline(order[:learn_from], settings, weights) as store:
+        judged = _judge_runs(
+            order[learn_from:], settings, store if learn_from else None, weights=weights, workers=workers
+        )
+        for run, report, *_ in judged:
             kinds = list_flagged_kinds(report)
             flagged.update(kinds)
             missing.update({it.detector for it in report.not_checked})
@@ -80,8 +99,63 @@ def count_false_alarms(
     )
 
 
+def learn_weights_by_run(
+    runs: Sequence[ReadRun], replies: Sequence[LabelledReply], held_out: HeldOut
+) -> WeightsByRun:
+    """Return for each run weights learnt from replies of other sessions, or of none of the runs' projects."""
+    cases, ids = prepare(replies), [run.info.run_id for run in runs]
+    if held_out == "project":
+        own = {reply.repo for reply in replies if reply.run_id in set(ids)}
+        return dict.fromkeys(ids, learn_weights([case for case in cases if case.reply.repo not in own]))
+    folds = make_folds([reply.session for reply in replies], _SESSION_FOLDS)
+    learnt = [learn_weights([cases[place] for place in fold.learn]) for fold in folds]
+    by_run = {
+        replies[place].run_id: weights
+        for fold, weights in zip(folds, learnt, strict=True)
+        for place in fold.keep
+    }
+    # No weights have seen a run without labelled replies.
+    return {run_id: by_run.get(run_id, learnt[0]) for run_id in ids}
+
+
+def _judge_runs(
+    runs: Iterable[ReadRun],
+    settings: Settings,
+    store: SQLStore | None,
+    *,
+    weights: WeightsByRun | None,
+    workers: Workers,
+) -> Iterator[JudgedReplay]:
+    if weights is None:
+        with open_judge(settings, store=store, workers=workers) as judge:
+            yield from judge.judge_all(map(as_one_agent, runs))
+        return
+    for run in runs:
+        yield _open_judge_of(run, settings, store, weights).judge(as_one_agent(run))
+
+
+def _open_judge_of(
+    run: ReadRun, settings: Settings, store: SQLStore | None, weights: WeightsByRun | None
+) -> Judge:
+    """Return a judge that reads messages by the weights of this run."""
+    if weights is None:
+        return Judge(settings, store=store)
+    make_detectors, own = make_detector_factory(settings), weights[run.info.run_id]
+
+    def make_with_weights() -> list[Detector]:
+        detectors = make_detectors()
+        for detector in detectors:
+            if isinstance(detector, UserCorrection):
+                detector.weights = own
+        return detectors
+
+    return Judge(settings, store=store, make_detectors=make_with_weights)
+
+
 @contextmanager
-def learn_baseline(runs: Iterable[ReadRun], settings: Settings) -> Iterator[SQLStore]:
+def learn_baseline(
+    runs: Iterable[ReadRun], settings: Settings, weights: WeightsByRun | None = None
+) -> Iterator[SQLStore]:
     """Yield a store in which one agent was learnt from these runs, in this order, as in production."""
     with tempfile.TemporaryDirectory(prefix="steadyhelm-lab-") as folder:
         store = SQLiteStore(Path(folder) / "lab.db")
@@ -89,7 +163,7 @@ def learn_baseline(runs: Iterable[ReadRun], settings: Settings) -> Iterator[SQLS
         try:
             for number, run in enumerate(runs):
                 # A judge reads a baseline once: each run needs the one learnt from those before it.
-                judged = Judge(settings, store=store).judge(as_one_agent(run, number))
+                judged = _open_judge_of(run, settings, store, weights).judge(as_one_agent(run, number))
                 sink.write([judged.run.info, *judged.incidents, judged.summary])
             yield store
         finally:

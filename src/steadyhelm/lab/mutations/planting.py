@@ -274,16 +274,18 @@ def _parse(line: bytes, where: str) -> RunLine:
     return run
 
 
-def splice(runs: Sequence[RunLine], *, plants: int = 30, seed: int = 0) -> Iterator[RunLine]:
-    """Yield runs that continue from the middle with the steps of another run.
+def splice(
+    runs: Sequence[RunLine], *, plants: int = 30, seed: int = 0, whole: bool = False
+) -> Iterator[RunLine]:
+    """Yield runs that continue from the middle with the second half of another run, or with all its steps.
 
     Messages of the other run's user are left out: only the agent changes its task.
     Raises SteadyhelmError without two runs of different goals.
     """
     usable = [run for run in runs if find_places(run["events"])]
     for number, (run, other) in enumerate(_pair(usable, usable, plants, seed)):
-        before, after = run["events"][: _find_middle(run)], other["events"][_find_middle(other) :]
-        yield _join(run, before, after, SPLICED, number, seed)
+        before, begin = run["events"][: _find_middle(run)], 0 if whole else _find_middle(other)
+        yield _join(run, before, other["events"][begin:], SPLICED, number, seed)
 
 
 def replace_steps(

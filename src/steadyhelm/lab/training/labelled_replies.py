@@ -31,15 +31,19 @@ _LEARNT_AS: Final = {
 }
 
 
+SURE: Final = 3
+
+
 class ReplyLabels(Struct, frozen=True, kw_only=True):
-    """The two labels that count; how they were made, and how surely, stays in the file."""
+    """The two labels that count; `confidence` says how surely they were given, 3 for surely."""
 
     primary: str
     drift: int
+    confidence: int = SURE
 
 
 class LabelledReply(Struct, frozen=True, kw_only=True):
-    """A reply, what came before it, and its labels."""
+    """A reply, what came before it, and its labels; `run_id` names the recorded run it is from."""
 
     repo: str
     session: str
@@ -52,6 +56,7 @@ class LabelledReply(Struct, frozen=True, kw_only=True):
     tool_calls_since_prompt: int = 0
     tool_errors_since_prompt: int = 0
     interrupted: bool = False
+    run_id: str | None = None
 
     @property
     def learnt_as(self) -> str:

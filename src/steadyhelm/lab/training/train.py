@@ -17,7 +17,7 @@ from steadyhelm.lab.evaluation.metrics import Estimate
 from steadyhelm.lab.evaluation.report_text import format_table
 from steadyhelm.lab.training.classifier_metrics import count_confusions, tabulate_calibration
 from steadyhelm.lab.training.fitting import Fold, learn_weights, make_folds, prepare
-from steadyhelm.lab.training.labelled_replies import LabelledReply
+from steadyhelm.lab.training.labelled_replies import SURE, LabelledReply
 from steadyhelm.lab.training.validation import (
     REPEAT_THRESHOLDS,
     AlternativeFigures,
@@ -28,6 +28,7 @@ from steadyhelm.lab.training.validation import (
     judge_held_out,
     measure_alternatives,
     measure_repeats,
+    select_results,
 )
 
 _SESSION_FOLDS: Final = 10
@@ -61,7 +62,9 @@ def train(replies: Sequence[LabelledReply], *, quick: bool = False, samples: int
     compared = {} if quick else {name: measure_alternatives(cases, parts) for name, parts in folds.items()}
     return TrainingReport(
         weights=weights,
-        figures={name: estimate_figures(one, samples=samples) for name, one in judged.items()},
+        figures={
+            name: estimate_figures(one, samples=samples) for name, one in _add_sure_labels(judged, replies)
+        },
         judged=judged,
         importances=measure_importances(weights.reply, numbers, "correction"),
         leaks=[] if quick else check_leaks(replies),
@@ -84,6 +87,17 @@ def _make_fold_sets(replies: Sequence[LabelledReply]) -> dict[str, list[Fold]]:
         "session": make_folds([reply.session for reply in replies], _SESSION_FOLDS),
         "project": make_folds([reply.repo for reply in replies]),
     }
+
+
+def _add_sure_labels(
+    judged: dict[str, HeldOutResults], replies: Sequence[LabelledReply]
+) -> Iterator[tuple[str, HeldOutResults]]:
+    """Yield the results of all replies, and of those whose labels were given surely if not all were."""
+    sure = [place for place, reply in enumerate(replies) if reply.labels.confidence == SURE]
+    for name, one in judged.items():
+        yield name, one
+        if 0 < len(sure) < len(replies):
+            yield f"{name}, sure labels", select_results(one, sure)
 
 
 def _format_judged(name: str, judged: HeldOutResults) -> Iterator[str]:
