@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from steadyhelm.cli import alert_deliveries, timeline
-from steadyhelm.cli.context import SEVERITY_CHOICES, OnlyAgent, choose_agent, parse_severity
+from steadyhelm.cli.context import SEVERITY_CHOICES, AgentCommand, OnlyAgent, choose_agent, parse_severity
 from steadyhelm.cli.output import (
     AsJson,
     Yes,
@@ -71,7 +71,7 @@ def _alerts(
         refuse_early_options(context)
 
 
-@app.command("list")
+@app.command("list", cls=AgentCommand)
 def list_incidents(
     context: typer.Context,
     agent: OnlyAgent = None,
