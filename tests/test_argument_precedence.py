@@ -167,6 +167,7 @@ class TestSettingsByName:
                 {"goal": "book a flight"},
                 "takes no goal: a goal belongs to a run. Write monitor.run(goal=...)",
             ),
+            ({"on_decision": print}, "takes no on_decision. Write monitor.on_decision(...)"),
             ({"moode": "guide"}, "takes no moode. Did you mean mode?"),
             ({"xyzzy": 1}, "takes no xyzzy. Other settings go into settings={...}"),
         ],

@@ -117,6 +117,8 @@ def refuse_unknown(unknown: Mapping[str, Any], kind: type) -> None:
             "in all of its runs is goal_description=..."
         )
     name = next(iter(unknown))
+    if name.startswith("on_") and hasattr(kind, name):
+        raise SettingsError(f"DriftMonitor takes no {name}. Write monitor.{name}(...) once it is made.")
     near = get_close_matches(name, [it for it in signature(kind).parameters if it != "unknown"], n=1)
     hint = f"Did you mean {near[0]}?" if near else "Other settings go into settings={...}, by their names."
     raise SettingsError(f"DriftMonitor takes no {name}. {hint}")

@@ -47,6 +47,7 @@ from steadyhelm.engine.run_control import RunControl
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.host_objects import is_a
+from steadyhelm.logs import logger
 from steadyhelm.settings import Settings
 from steadyhelm.sink import Record, RecordedEvent, Sink
 from steadyhelm.sinks.incident_log import IncidentLog
@@ -104,6 +105,8 @@ class DriftMonitor(Monitor):
         make_detectors: Returns fresh detectors for each run, instead of those that are installed.
         clock: Returns the time, in seconds.
     """
+
+    _has_warned_unused = False
 
     def __init__(
         self,
@@ -249,7 +252,17 @@ class DriftMonitor(Monitor):
         """Mark a watched object, so that wrapping it again returns it."""
         if is_a(watched, WatchedObject):
             watched._watched_by = self  # noqa: SLF001 - its own names begin so
+            watched.call_if_unused(self._warn_unused)
         return watched
+
+    def _warn_unused(self) -> None:
+        """Log, once, that an object was wrapped and what came of it was not used."""
+        if not self._has_warned_unused:
+            self._has_warned_unused = True
+            logger.warning(
+                "monitor.wrap() returns what is watched, and what it returned was dropped unused: calls of "
+                "the object itself are not watched. Write agent = monitor.wrap(agent)."
+            )
 
     def tool(
         self,

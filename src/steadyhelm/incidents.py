@@ -4,7 +4,7 @@ A loop of forty calls is one incident with forty findings, not forty alerts.
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from msgspec import Struct, field, structs, to_builtins
 
@@ -13,6 +13,12 @@ from steadyhelm.findings import DriftEvent, Kind, Severity
 
 IncidentState = Literal["open", "closed"]
 Review = Literal["", "false_alarm", "confirmed"]
+IncidentTab = Literal["open", "acknowledged", "muted", "closed"]
+"""One at a time. closed: reviewed, or ended and last seen more than 14 days ago. Else muted, acknowledged, or
+open: nobody has dealt with it yet."""
+
+IN_INBOX_S: Final = 14 * 86_400.0
+"""How long an incident that nobody has reviewed stays in the inbox after it was last seen."""
 
 MAX_INCIDENT_EVENTS = 50
 
@@ -100,6 +106,29 @@ class Mute(Struct, frozen=True, kw_only=True):
     set_at: float = 0.0
     up_to: Severity | None = None
     version: str | None = None
+
+
+def is_current(state: str, last_at: float, now: float) -> bool:
+    """Return whether the drift goes on, or was last seen so lately that somebody should look at it."""
+    return state == "open" or last_at > now - IN_INBOX_S
+
+
+def is_muted(mutes: Iterable[Mute], detector: str, severity: int) -> bool:
+    """Return whether one of these mutes of an agent holds for this detector and severity."""
+    return any(it.detector == detector and (it.up_to is None or severity <= it.up_to.rank) for it in mutes)
+
+
+def name_tab(review: str, *, is_current: bool, is_acknowledged: bool, is_muted: bool) -> IncidentTab:
+    """Return the tab an incident is in: open is what nobody has dealt with yet.
+
+    >>> name_tab("", is_current=True, is_acknowledged=False, is_muted=False)
+    'open'
+    """
+    if review or not is_current:
+        return "closed"
+    if is_muted:
+        return "muted"
+    return "acknowledged" if is_acknowledged else "open"
 
 
 class Threshold(Struct, frozen=True, kw_only=True):

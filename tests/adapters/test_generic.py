@@ -1,4 +1,6 @@
 import asyncio
+import gc
+import time
 
 import pytest
 
@@ -17,6 +19,14 @@ def traces(monitor, run_id=None):
     monitor.flush()
     run_id = run_id or monitor.store.get_run_ids(monitor.agent_id)[0]
     return monitor.store.get_run_traces(monitor.agent_id, run_id)
+
+
+def wait_for(holds):
+    """Wait until something holds that another thread does; return whether it does."""
+    deadline = time.monotonic() + 10.0
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return bool(holds())
 
 
 class TestDecorators:
@@ -179,6 +189,32 @@ class TestWrap:
         assert 12 == events[-1].token_count
         run = monitor.store.list_runs("tester")[0]
         assert ("flights to Oslo", "ended", "done") == (run.goal, run.state, run.outcome)
+
+    def test_a_result_that_is_dropped_is_warned_of(self, monitor, caplog):
+        """
+        `monitor.wrap(agent)` whose result nobody keeps watches nothing: that is logged, once.
+        """
+        for _ in range(2):
+            monitor.wrap(Agent())
+
+        assert wait_for(lambda: "Write agent = monitor.wrap(agent)." in caplog.text)
+        assert 1 == len(caplog.records)
+
+    @pytest.mark.parametrize("use", [lambda it: it.invoke({"input": "Oslo"}), lambda it: it.model])
+    def test_what_was_used_may_be_dropped(self, monitor, use):
+        """
+        A watched agent that was called, or asked for anything, may go without a warning.
+        """
+        dropped = []
+        used, unused = monitor.wrap(Agent(monitor)), monitor.wrap(Agent())
+        used.call_if_unused(lambda: dropped.append("used"))
+        unused.call_if_unused(lambda: dropped.append("unused"))
+        use(used)
+        del used, unused
+        gc.collect()
+
+        assert wait_for(lambda: "unused" in dropped)
+        assert ["unused"] == dropped
 
     def test_attributes_pass_through(self, monitor):
         """

@@ -34,7 +34,7 @@ class TestList:
 
     def test_old_ones_are_left_out(self, steadyhelm, database):
         """
-        Closed incidents older than a day are shown only when asked for.
+        After a day, incidents that somebody has dealt with are shown only when asked for; others stay.
         """
         monitor = DriftMonitor("old", db_path=database)
         with monitor.run(run_id="long-ago"):
@@ -42,8 +42,16 @@ class TestList:
                 monitor.record_event("tool_call", "x", output_data="same", timestamp=time.time() - 100_000)
         monitor.close()
 
+        listed = steadyhelm("alerts --agent old --json").document["incidents"]
+        assert ["open"] == [it["tab"] for it in listed]
+        assert "open, ended" in steadyhelm("alerts --agent old").out
+        assert "" == steadyhelm("alerts --agent old --since 24h").out
+
+        steadyhelm(f"alerts ack {listed[0]['incident_id']}")
+
         assert "" == steadyhelm("alerts --agent old").out
-        assert "long-ago" in steadyhelm("alerts --agent old --last 48h").out
+        assert "acknowledged, ended" in steadyhelm("alerts --agent old --all").out
+        assert "long-ago" in steadyhelm("alerts --agent old --since 48h").out
         assert "long-ago" in steadyhelm("alerts list --agent old --all").out
 
     def test_severity(self, steadyhelm):

@@ -24,10 +24,11 @@ class TestInfo:
         """
         The same is shown as text.
         """
-        out = steadyhelm("db info").out
+        lines = [line.split() for line in steadyhelm("db info").out.splitlines()]
 
-        assert f"path            {database}" in out
-        assert ["runs", "8"] in [line.split() for line in out.splitlines()]
+        assert ["path", str(database)] in lines
+        assert ["runs", "8"] in lines
+        assert ["counted", "by", "run", "events,", "payloads,", "findings,", "incidents"] in lines
 
     def test_path(self, apart):
         """

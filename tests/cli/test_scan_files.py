@@ -73,7 +73,7 @@ class TestOutput:
         """
         A report quotes what agents did: only its owner may read it, and nothing is left beside it.
         """
-        steadyhelm("scan", runs, "--format", form, "--output", apart / "report.out")
+        steadyhelm("scan", runs, "--format", form, "-o", apart / "report.out")
 
         assert 0o600 == stat.S_IMODE((apart / "report.out").stat().st_mode)
         assert [] == list(apart.glob(".report*"))

@@ -12,8 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 from steadyhelm.assembly import DriftMonitor
-from steadyhelm.cli import alerts, baseline, db, export, models, runs, show
-from steadyhelm.cli.context import GlobalOptions
+from steadyhelm.cli import alerts, baseline, budget, db, export, models, runs, show
+from steadyhelm.cli.context import AgentCommand, GlobalOptions
 from steadyhelm.errors import SettingsError, SteadyhelmError
 from steadyhelm.policy.alerting import AlertPolicy
 
@@ -43,9 +43,16 @@ class CommandLine:
         self.database = database
         self._runner = CliRunner()
         self._app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
-        for name, command in (("runs", runs.runs), ("show", show.show), ("export", export.export)):
-            self._app.command(name)(command)
-        for name, group in (("alerts", alerts), ("baseline", baseline), ("models", models), ("db", db)):
+        self._app.command("show")(show.show)
+        for name, command in (("runs", runs.runs), ("traces", show.traces), ("export", export.export)):
+            self._app.command(name, cls=AgentCommand)(command)
+        for name, group in (
+            ("alerts", alerts),
+            ("baseline", baseline),
+            ("budget", budget),
+            ("models", models),
+            ("db", db),
+        ):
             self._app.add_typer(group.app, name=name)
 
     def __call__(self, line, **words):

@@ -4,11 +4,12 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
 
-from steadyhelm import BaselineStats, Budget, SettingsError
+from steadyhelm import BaselineStats, Budget, RunStopped, SettingsError
 from steadyhelm.budgets.daily import DailyLimits
 from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.session import Session
@@ -122,6 +123,35 @@ class TestTheDay:
         spend(monitor, runs=1)
         with monitor.run():
             assert "ask" == monitor.before_tool("read_file", {"path": "a.py"}).verdict
+
+    def test_a_decorated_function_is_not_called_once_it_is_used_up(self, watch):
+        """
+        A decorator cannot ask anybody: in a new run the first call is refused, and `RunStopped` says why.
+        """
+        monitor = watch(budget=Budget(daily_steps=3))
+        called = []
+        read = monitor.tool(called.append, name="read_file")
+        spend(monitor, runs=1)
+        monitor.flush()
+        for _ in range(2):
+            with pytest.raises(RunStopped, match="daily budget is used up: 3 of 3 steps"), monitor.run():
+                read("a.py")
+
+        assert [] == called
+
+    def test_a_used_up_budget_of_a_run_refuses_each_further_call(self, watch):
+        """
+        A program that goes on after a stop is stopped again, and no tool is called.
+        """
+        monitor = watch(budget=Budget(steps=2))
+        called = []
+        read = monitor.tool(called.append, name="read_file")
+        with monitor.run():
+            for n in range(5):
+                with suppress(RunStopped):
+                    read(n)
+
+        assert [0, 1] == called
 
     @pytest.mark.parametrize("mode", ["observe", "guide"])
     def test_other_modes_only_say_so(self, watch, mode):

@@ -6,11 +6,10 @@ import pytest
 from written_runs import DAY_S, NOON, write_run
 
 from steadyhelm.findings import Severity
-from steadyhelm.incidents import Mute
+from steadyhelm.incidents import IN_INBOX_S, Mute
 from steadyhelm.server.queries.inbox import count_open
 from steadyhelm.server.queries.incidents import list_groups
 from steadyhelm.server.queries.overview import read_overview
-from steadyhelm.server.queries.rows import IN_INBOX_S
 
 pytestmark = pytest.mark.usefixtures("noon")
 
@@ -166,15 +165,32 @@ class TestDrifting:
         assert ("its last run drifted" if tab == "open" else "0 of 30 clean runs") == agent.reason
         assert (tab == "open") == (agent.state == "drifting")
 
-    def test_a_clean_run_ends_it(self, views, store):
+    @pytest.mark.parametrize("done", DONE)
+    def test_a_clean_run_ends_it(self, views, store, done):
         """
-        The next run without an incident from medium shows that the agent is on course again.
+        The next run without an incident from medium shows that the agent is on course again; what nobody has
+        dealt with is still to be reviewed.
         """
+        act, tab = DONE[done]
         write_run(store, "a", days_ago=2, state="closed")
         write_run(store, "b", days_ago=1, state="closed", severity=Severity.LOW)
+        act(store)
         (agent,) = read_overview(views, store, 1, None).agents
 
-        assert "learning" == agent.state
+        assert (
+            ("unreviewed", "1 open incident; its last run was clean")
+            if tab == "open"
+            else ("learning", "0 of 30 clean runs")
+        ) == (agent.state, agent.reason)
+
+    def test_incidents_of_a_silent_agent(self, views, store):
+        """
+        An agent without a run for a week is to review while it has open incidents.
+        """
+        write_run(store, "a", days_ago=8, state="closed")
+        (agent,) = read_overview(views, store, 1, None).agents
+
+        assert ("unreviewed", "1 open incident; no run for 8 days") == (agent.state, agent.reason)
 
 
 class TestNeedsYou:

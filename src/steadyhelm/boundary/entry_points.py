@@ -73,8 +73,21 @@ class WatchedObject:
 
     ENTRY_POINTS: ClassVar[tuple[str, ...]] = ()
 
+    _if_unused: "weakref.finalize[..., Any] | None" = None
+
     def __init__(self, agent: Any) -> None:
         self._agent = agent
+
+    def call_if_unused(self, then: Callable[[], object]) -> None:
+        """Call `then` if this proxy is dropped before it was used; a second call replaces the first."""
+        self.note_use()
+        self._if_unused = on_garbage_collected(self, then)
+
+    def note_use(self) -> None:
+        """Note that this proxy is used; attributes that are passed through do so by themselves."""
+        if self._if_unused is not None:
+            self._if_unused.detach()
+            self._if_unused = None
 
     def open(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WatchedCall:
         """Return the watched call for a call of this entry point; adapters start their run here."""
@@ -83,6 +96,7 @@ class WatchedObject:
     def __getattr__(self, attribute: str) -> Any:
         if attribute == "_agent":
             raise AttributeError(attribute)  # a copy that is not made yet
+        self.note_use()
         value = getattr(self._agent, attribute)
         if attribute not in self.ENTRY_POINTS or not callable(value):
             return value

@@ -8,12 +8,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
+from msgspec import structs
+
 from steadyhelm.boundary.entry_points import StreamedParts, find_kind
 from steadyhelm.decisions import UNDECIDED, Decision, Verdict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.pending_decisions import format_reason
 from steadyhelm.errors import RunStopped, SettingsError
-from steadyhelm.events import LLM_REQUEST
+from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.host_objects import MISSING, is_a, name_type, read_field
 from steadyhelm.interrupts import pass_on_signal
@@ -193,18 +195,13 @@ class _Stream:
     """Records one generator, once: when it ends or is left, at the latest when the run ends it began in."""
 
     def __init__(
-        self,
-        recorder: "_FunctionRecorder",
-        monitor: Monitor,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        began_s: float,
+        self, recorder: "_FunctionRecorder", args: tuple[Any, ...], kwargs: dict[str, Any], began_s: float
     ) -> None:
         self.parts = StreamedParts()
         self._recorder = recorder
         self._args, self._kwargs, self._began_s = args, kwargs, began_s
-        self._open = monitor.open_streams
-        self._run_id = monitor.current_run
+        self._open = recorder.monitor.open_streams
+        self._run_id = recorder.monitor.current_run
         self._number = self._open.add(self._run_id, self._record_left)
 
     def end(self, error: BaseException | None, *, is_left: bool) -> None:
@@ -224,15 +221,9 @@ class _FunctionRecorder:
     """Records the calls of one function."""
 
     def __init__(
-        self,
-        monitor: Monitor,
-        function: Callable[..., Any],
-        action_type: str,
-        name: str,
-        *,
-        appends: bool = False,
+        self, monitor: Monitor, function: Callable[..., Any], action_type: str, name: str, *, appends: bool
     ) -> None:
-        self._monitor = monitor
+        self.monitor = monitor
         self._health = monitor.health
         self._appends = appends
         self._action_type = action_type
@@ -242,11 +233,24 @@ class _FunctionRecorder:
             self._signature = inspect.signature(function)
 
     def begin(self) -> float:
-        """Return the time at which a call begins; raises a stop that had to wait."""
-        stop = self._monitor.waiting_stop()
+        """Return the time at which a call begins; raises a stop that had to wait, or one for a budget."""
+        stop = self.monitor.waiting_stop() or self._refuse_overspending()
         if stop is not None:
             raise stop
         return time.perf_counter()
+
+    def _refuse_overspending(self) -> RunStopped | None:
+        """Return the stop for a tool call after a budget was used up, and record that it was refused."""
+        monitor = self.monitor
+        if self._action_type != TOOL_CALL or monitor.mode != "enforce":
+            return None
+        decision = monitor.before_tool(self._name)
+        is_spent = any(it is not None and it.exhausted for it in (decision.budget, decision.daily_budget))
+        if not is_spent or decision.verdict in {"proceed", "guide"}:
+            return None
+        stop = make_stop(structs.replace(decision, verdict="stop", wanted="ask"), monitor)
+        monitor.call_refused(self._name, reason=str(stop), decision=decision)
+        return stop
 
     def record(
         self,
@@ -258,23 +262,23 @@ class _FunctionRecorder:
     ) -> None:
         """Record a call that has ended; raises to stop, unless the function itself has failed."""
         try:
-            self._record(args, kwargs, result, error, began_s, find_verdicts(self._monitor))
+            self._record(args, kwargs, result, error, began_s, find_verdicts(self.monitor))
         except RecursionError:  # the host is at the end of its stack: the function has ended all the same
             self._health.out_of_stack += 1
 
     def begin_stream(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "_Stream":
         """Return what records a generator that begins; raises a stop that had to wait."""
-        return _Stream(self, self._monitor, args, kwargs, self.begin())
+        return _Stream(self, args, kwargs, self.begin())
 
     def record_left(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, began_s: float, run_id: str | None
     ) -> None:
         """Record a generator that was left before its end, with what it yielded until then. Never raises."""
         event = self._describe(args, kwargs, result, began_s)
-        decision = self._monitor.record_event(**event, run_id=run_id, metadata={LEFT_EARLY: True}, can=CAN)
-        stop = make_stop(decision, self._monitor, run_id or "")
+        decision = self.monitor.record_event(**event, run_id=run_id, metadata={LEFT_EARLY: True}, can=CAN)
+        stop = make_stop(decision, self.monitor, run_id or "")
         if stop is not None:
-            self._monitor.stop_before_next(stop)  # closing a generator raises nothing
+            self.monitor.stop_before_next(stop)  # closing a generator raises nothing
 
     def record_result(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, began_s: float
@@ -286,7 +290,7 @@ class _FunctionRecorder:
                 self.record(args, kwargs, result, None, began_s)
                 return result
             self._record(args, kwargs, result, None, began_s, _CAN_GUIDE)
-            guidance = self._monitor.guidance()
+            guidance = self.monitor.guidance()
         except RecursionError:
             self._health.out_of_stack += 1
             return result
@@ -303,12 +307,12 @@ class _FunctionRecorder:
     ) -> None:
         if is_a(error, RunStopped):
             return
-        decision = self._monitor.record_event(
+        decision = self.monitor.record_event(
             **self._describe(args, kwargs, result, began_s), error=error, can=can
         )
-        stop = make_stop(decision, self._monitor, self._monitor.current_run or "")
+        stop = make_stop(decision, self.monitor, self.monitor.current_run or "")
         if stop is not None and error is not None:
-            self._monitor.stop_before_next(stop)  # the function's own error passes first
+            self.monitor.stop_before_next(stop)  # the function's own error passes first
         elif stop is not None:
             raise stop
 

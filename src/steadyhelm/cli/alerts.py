@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from steadyhelm.cli import alert_deliveries, timeline
-from steadyhelm.cli.context import SEVERITY_CHOICES, OnlyAgent, choose_agent, parse_severity
+from steadyhelm.cli.context import SEVERITY_CHOICES, AgentCommand, OnlyAgent, choose_agent, parse_severity
 from steadyhelm.cli.output import (
     AsJson,
     Yes,
@@ -28,7 +28,7 @@ from steadyhelm.reports.terminal import console, print_wrapped, safe, say, sever
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from steadyhelm.incidents import Incident, Mute, ThresholdEffect
+    from steadyhelm.incidents import Incident, ThresholdEffect
     from steadyhelm.store import IncidentStore, RunStore
     from steadyhelm.store_rows import Delivery
 
@@ -45,11 +45,15 @@ Lowest = Annotated[
         "--severity", parser=parse_severity, metavar=SEVERITY_CHOICES, help="The lowest severity to list."
     ),
 ]
-Last = Annotated[str, typer.Option("--last", help="How far back to list closed incidents: 30m, 24h, 7d.")]
-Everything = Annotated[bool, typer.Option("--all", help="List closed incidents of any age.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", "--last", metavar="TIME", help="Only incidents seen in this time: 30m, 24h, 7d."),
+]
+Everything = Annotated[bool, typer.Option("--all", help="List incidents of any age.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or the beginning of it.")]
 
-_DEFAULT_LAST: Final = "24h"
+_RECENT: Final = "24h"
+"""How far back incidents are listed that are not open."""
 
 
 @app.callback(invoke_without_command=True)
@@ -57,44 +61,65 @@ def _alerts(
     context: typer.Context,
     agent: OnlyAgent = None,
     lowest: Lowest = None,
-    last: Last = _DEFAULT_LAST,
+    since: Since = None,
     everything: Everything = False,
     as_json: AsJson = False,
 ) -> None:
     if context.invoked_subcommand is None:
-        list_incidents(context, agent, lowest, last, everything, as_json)
-    elif (agent, lowest, last, everything, as_json) != (None, None, _DEFAULT_LAST, False, False):
+        list_incidents(context, agent, lowest, since, everything, as_json)
+    elif (agent, lowest, since, everything, as_json) != (None, None, None, False, False):
         refuse_early_options(context)
 
 
-@app.command("list")
+@app.command("list", cls=AgentCommand)
 def list_incidents(
     context: typer.Context,
     agent: OnlyAgent = None,
     lowest: Lowest = None,
-    last: Last = _DEFAULT_LAST,
+    since: Since = None,
     everything: Everything = False,
     as_json: AsJson = False,
 ) -> None:
-    """List incidents, open ones first. Closed ones are listed for a day."""
+    """List incidents that nobody has dealt with yet, and others of the last day."""
     now = time.time()
-    since = None if everything else now - parse_duration(last)
+    begins_at = 0.0 if everything else now - parse_duration(since or _RECENT)
     with closing(context.obj.open_store()) as store:
         name = choose_agent(store, agent)
-        opened = store.list_incidents(name, state="open", severity=lowest, limit=_MOST_ROWS)
-        closed = store.list_incidents(name, state="closed", severity=lowest, since=since, limit=_MOST_ROWS)
-        muted = {(mute.agent_id, mute.detector): mute for mute in store.list_mutes(at=now)}
-    found = [*opened, *closed]
+        mutes = timeline.Mutes(store, now)
+        found = _select_incidents(store, name, lowest, begins_at, mutes, now, lists_open=since is None)
     if as_json:
-        rows = [{**it.to_dict(), "muted_until": _find_mute_end(it, muted)} for it in found]
-        print_json({"incidents": rows})
+        print_json({"incidents": [_to_data(it, mutes) for it in found]})
         return
-    period = "" if everything else f" in the last {last}"
+    period = "" if everything else f" in the last {since or _RECENT}"
     print_table(
         _TITLES,
-        [_format_row(incident, muted, now) for incident in found],
+        [_format_row(incident, mutes, now) for incident in found],
         empty=f"No open incidents, and none{period}. Older ones: steadyhelm alerts --all",
     )
+
+
+def _select_incidents(
+    store: "IncidentStore",
+    agent: str | None,
+    lowest: Severity | None,
+    begins_at: float,
+    mutes: timeline.Mutes,
+    now: float,
+    *,
+    lists_open: bool,
+) -> "list[Incident]":
+    """Return the incidents that go on or were seen since then; `lists_open` adds older ones that are open."""
+    from steadyhelm.incidents import IN_INBOX_S
+
+    ongoing = store.list_incidents(agent, state="open", severity=lowest, limit=_MOST_ROWS)
+    since = min(begins_at, now - IN_INBOX_S) if lists_open else begins_at
+    ended = store.list_incidents(agent, state="closed", severity=lowest, since=since, limit=_MOST_ROWS)
+
+    def is_open(incident: "Incident") -> bool:
+        return mutes.find_tab(incident) == "open"
+
+    listed = [*ongoing, *(it for it in ended if it.last_at >= begins_at or is_open(it))]
+    return sorted(listed, key=is_open, reverse=True)
 
 
 @app.command("show")
@@ -103,21 +128,15 @@ def show_incident(context: typer.Context, incident_id: Id, as_json: AsJson = Fal
     now = time.time()
     with closing(context.obj.open_store()) as store:
         incident = store.find_incident(incident_id)
-        muted = {(mute.agent_id, mute.detector): mute for mute in store.list_mutes(at=now)}
+        mutes = timeline.Mutes(store, now)
         sent = [
             it for it in store.list_deliveries(limit=_MOST_ROWS) if it.incident_id == incident.incident_id
         ]
         if as_json:
             deliveries = [alert_deliveries.delivery_to_data(delivery) for delivery in sent]
-            print_json(
-                {
-                    **incident.to_dict(),
-                    "muted_until": _find_mute_end(incident, muted),
-                    "deliveries": deliveries,
-                }
-            )
+            print_json({**_to_data(incident, mutes), "deliveries": deliveries})
             return
-        _print_incident(incident, muted)
+        _print_incident(incident, mutes)
         _print_evidence(store, incident)
     _print_interventions(incident, sent)
     say(
@@ -172,27 +191,17 @@ app.command("test")(alert_deliveries.send_test)
 app.command("send")(alert_deliveries.send)
 
 
-def _find_mute_end(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> float | None:
-    mute = muted.get((incident.agent_id, incident.detector))
-    return None if mute is None else mute.until
+def _to_data(incident: "Incident", mutes: timeline.Mutes) -> dict[str, Any]:
+    mute = mutes.find(incident)
+    until = None if mute is None else mute.until
+    return {**incident.to_dict(), "tab": mutes.find_tab(incident), "muted_until": until}
 
 
-def _describe_state(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> str:
-    marks: list[str] = [incident.state]
-    if incident.acknowledged_at is not None:
-        marks.append("acknowledged")
-    if incident.review:
-        marks.append(incident.review.replace("_", " "))
-    if (incident.agent_id, incident.detector) in muted:
-        marks.append("muted")
-    return ", ".join(marks)
-
-
-def _format_row(incident: "Incident", muted: dict[tuple[str, str], "Mute"], now: float) -> tuple[Any, ...]:
+def _format_row(incident: "Incident", mutes: timeline.Mutes, now: float) -> tuple[Any, ...]:
     return (
         incident.incident_id,
         severity_label(incident.severity),
-        _describe_state(incident, muted),
+        mutes.describe_state(incident),
         safe(incident.agent_id, most=24),
         incident.detector,
         safe(incident.run_id, most=24),
@@ -209,26 +218,27 @@ def _parse_mute(lasts: str) -> float:
     return seconds
 
 
-def _print_incident(incident: "Incident", muted: dict[tuple[str, str], "Mute"]) -> None:
+def _print_incident(incident: "Incident", mutes: timeline.Mutes) -> None:
     console().print(_format_headline(incident))
-    print_fields(_list_fields(incident, _find_mute_end(incident, muted)))
+    print_fields(_list_fields(incident, mutes))
 
 
-def _list_fields(incident: "Incident", until: float | None) -> list[tuple[str, str]]:
+def _list_fields(incident: "Incident", mutes: timeline.Mutes) -> list[tuple[str, str]]:
+    mute = mutes.find(incident)
     acknowledged_at = incident.acknowledged_at
     return [
         ("what", incident.message),
         ("advice", incident.suggested_action),
         ("agent", incident.agent_id),
         ("run", incident.run_id),
-        ("state", _describe_state(incident, {})),
+        ("state", mutes.describe_state(incident)),
         ("opened", f"{format_time(incident.opened_at)}, step {step_number(incident.opened_seq)}"),
         ("latest", f"{format_time(incident.last_at)}, step {step_number(incident.last_seq)}"),
         ("lasted", format_duration(incident.last_at - incident.opened_at)),
         ("peak", f"{incident.peak:.2f} in {pluralize(incident.findings, 'finding')}"),
         ("limit", "a hard limit from your settings, which never adapts" if incident.hard_limit else ""),
         ("acked", format_time(acknowledged_at) if acknowledged_at is not None else ""),
-        ("muted", f"until {format_time(until)}" if until is not None else ""),
+        ("muted", f"until {format_time(mute.until)}" if mute is not None else ""),
     ]
 
 

@@ -12,7 +12,7 @@ import typer
 from msgspec import structs
 
 from steadyhelm.baselines import BaselineStats
-from steadyhelm.cli.context import AgentArgument, find_agent
+from steadyhelm.cli.context import AgentArgument, AgentCommand, find_agent
 from steadyhelm.cli.output import (
     AsJson,
     Yes,
@@ -69,7 +69,7 @@ def list_baselines(context: typer.Context, as_json: AsJson = False) -> None:
     )
 
 
-@app.command("show")
+@app.command("show", cls=AgentCommand)
 def show_baseline(
     context: typer.Context,
     agent: AgentArgument,
@@ -87,7 +87,7 @@ def show_baseline(
         _print_baseline(baseline)
 
 
-@app.command("freeze")
+@app.command("freeze", cls=AgentCommand)
 def freeze(context: typer.Context, agent: AgentArgument, version: Version = None, task: Task = None) -> None:
     """Freeze a baseline: it learns nothing more."""
     baseline = _set_frozen(context, agent, version, task, is_frozen=True)
@@ -101,7 +101,7 @@ def freeze(context: typer.Context, agent: AgentArgument, version: Version = None
         )
 
 
-@app.command("unfreeze")
+@app.command("unfreeze", cls=AgentCommand)
 def unfreeze(
     context: typer.Context, agent: AgentArgument, version: Version = None, task: Task = None
 ) -> None:
@@ -110,7 +110,7 @@ def unfreeze(
     say(f"The baseline of {_name(baseline)} learns again: {baseline.progress}.")
 
 
-@app.command("reset")
+@app.command("reset", cls=AgentCommand)
 def reset(
     context: typer.Context, agent: AgentArgument, version: Version = None, task: Task = None, yes: Yes = False
 ) -> None:
@@ -126,7 +126,7 @@ def reset(
     say(f"Reset. {_name(baseline)} is learning 0/{baseline.required_runs}.")
 
 
-@app.command("export")
+@app.command("export", cls=AgentCommand)
 def export_baseline(
     context: typer.Context,
     agent: AgentArgument,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from msgspec import structs
 
-from steadyhelm.cli.context import AgentArgument, OnlyAgent, choose_agent, find_agent
+from steadyhelm.cli.context import AgentArgument, AgentCommand, OnlyAgent, choose_agent, find_agent
 from steadyhelm.cli.output import (
     EXIT_USAGE,
     AsJson,
@@ -55,7 +55,7 @@ def _budget(context: typer.Context, agent: OnlyAgent = None, as_json: AsJson = F
         refuse_early_options(context)
 
 
-@app.command("profiles")
+@app.command("profiles", cls=AgentCommand)
 def list_profiles(context: typer.Context, agent: OnlyAgent = None, as_json: AsJson = False) -> None:
     """List what completed tasks of each type took, on average."""
     with closing(context.obj.open_store()) as store:
@@ -71,7 +71,7 @@ def list_profiles(context: typer.Context, agent: OnlyAgent = None, as_json: AsJs
     )
 
 
-@app.command("recommend")
+@app.command("recommend", cls=AgentCommand)
 def recommend(
     context: typer.Context,
     agent: AgentArgument,
@@ -222,7 +222,7 @@ def read_task_profiles(path: Path) -> "tuple[TaskProfile, ...]":
 _DAY_TITLES: Final = ("agent", "steps", "tokens", "cost", "state")
 
 
-@app.command("today")
+@app.command("today", cls=AgentCommand)
 def show_today(
     context: typer.Context,
     agent: OnlyAgent = None,
@@ -250,7 +250,7 @@ def show_today(
         say(f"{day.date}, until {format_time(day.end)}.")
 
 
-@app.command("grant")
+@app.command("grant", cls=AgentCommand)
 def grant_more(
     context: typer.Context,
     agent: AgentArgument,

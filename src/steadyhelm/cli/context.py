@@ -1,13 +1,15 @@
 """Resolve what all commands share: the settings, the database, and the agent or run a person named.
 
-A command takes what it is about as an argument, and what narrows a list as an option.
+A command takes what it is about as an argument, and what narrows a list as an option. An agent's name may
+be given as either: see `AgentCommand`.
 """
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
+import typer.core
 
 from steadyhelm.cli.output import parse_duration
 from steadyhelm.errors import NotFoundError
@@ -32,13 +34,40 @@ OnlyAgent = Annotated[
 ]
 OwnerOfRun = Annotated[
     str | None,
-    typer.Option("--agent", metavar="AGENT", help="Whose run, when several agents have one of that id."),
+    typer.Option("--agent", metavar="AGENT", help="Whose run: its name, or the beginning of it."),
 ]
 RUN_HELP: Final = "The run's id, or the beginning of it; latest is the newest run."
 Since = Annotated[
     str | None,
     typer.Option("--since", metavar="TIME", help="Only what happened in this time: 30m, 24h, 7d."),
 ]
+
+
+class AgentCommand(typer.core.TyperCommand):
+    """A command that takes an agent's name as an argument or after `--agent`, whichever it declares."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; a name in the other place is moved to the declared one."""
+        if any(param.name == "agent" and param.param_type_name == "argument" for param in self.params):
+            return super().parse_args(ctx, _move_agent_first(args))
+        ctx.allow_extra_args = True
+        left = super().parse_args(ctx, args)
+        if left and not ctx.params["agent"]:
+            ctx.params["agent"] = left.pop(0)
+        if left:
+            ctx.fail(f"Got unexpected extra argument(s) ({safe(' '.join(left))})")
+        return left
+
+
+def _move_agent_first(args: list[str]) -> list[str]:
+    """Return the arguments with the value of `--agent`, if there is one, as the first of them."""
+    for place, arg in enumerate(args):
+        option, equals, name = arg.partition("=")
+        value = [name] if equals else args[place + 1 : place + 2]
+        if option == "--agent" and value:
+            return [*value, *args[:place], *args[place + 1 + (not equals) :]]
+    return args
+
 
 SEVERITY_CHOICES: Final = "low|med|high|critical"
 """What may be typed for a severity; MEDIUM is taken for MED."""

@@ -106,8 +106,8 @@ def _check_soundness(store: "Store", location: "DatabaseLocation") -> Iterator[C
     rows = info["rows"]
     if not faults:
         words = (
-            f"{location}: sound, {info['bytes'] / _MEGABYTE:.1f} MB, {rows['runs']:,} runs, "
-            f"{rows['events']:,} events, last event {format_age(last)}"
+            f"{location}: sound, {info['bytes'] / _MEGABYTE:.1f} MB, {pluralize(rows['runs'], 'run')}, "
+            f"{pluralize(rows['events'], 'event')}, last event {format_age(last)}"
         )
         yield Check(name="database", status="ok", message=words)
 
@@ -128,7 +128,7 @@ def _check_losses(store: "Upkeep") -> Iterator[Check]:
     if not losses:
         yield Check(name="losses", status="ok", message="nothing was lost")
     for reason, count in sorted(losses.items(), key=lambda item: -item[1]):
-        yield Check(name="losses", status="warning", message=f"{count:,} times: {reason}")
+        yield Check(name="losses", status="warning", message=f"{pluralize(count, 'time')}: {reason}")
 
 
 def _check_journals(path: Path) -> Iterator[Check]:

@@ -53,8 +53,10 @@ def info(context: typer.Context, as_json: AsJson = False) -> None:
         return
     rows = known.pop("rows", {})
     losses = known.pop("losses")
+    known["counted by run"] = known.pop("rows_from_sums", [])
+    width = max(map(len, known))
     for name, value in known.items():
-        typer.echo(f"{name.replace('_', ' '):<15} {safe(_format_amount(name, value))}")
+        typer.echo(f"{name.replace('_', ' '):<{width}} {safe(_format_amount(name, value))}")
     print_table(("table", "rows"), [(name, f"{count:,}") for name, count in rows.items()], empty="No tables.")
     if losses:
         print_table(("lost", "times"), list(losses.items()), empty="")

@@ -252,7 +252,8 @@ def _sum_up(events: "Sequence[TraceEvent]") -> str:
 
 def _print_incident(out: "Console", incident: "Incident") -> None:
     opened = f"opened at step {step_number(incident.opened_seq)}"
-    out.print(f"One incident, {opened}, severity {incident.severity}, now {incident.state}:")
+    now = "the drift has ended" if incident.state == "closed" else "still drifting"
+    out.print(f"One incident, {opened}, severity {incident.severity}; {now}:")
     print_wrapped(out, safe(incident.message), indent=0)
     titles = ("step", "response level", "outcome", "tokens saved")
     print_table(titles, map(_format_intervention, incident.interventions), empty="No intervention was made.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 import typer.core
 
+from steadyhelm.cli.context import AgentCommand
 from steadyhelm.cli.output import (
     EXIT_FAILED,
     EXIT_FLAGGED,
@@ -83,7 +84,7 @@ def statusline(context: typer.Context) -> None:
     hook.main(["statusline"])
 
 
-@app.command("install")
+@app.command("install", cls=AgentCommand)
 def install(
     agent: Agent = "",
     project: Project = False,
@@ -137,7 +138,7 @@ def _explain_installation(agent: str, change: "SettingsChange", *, project: bool
     say(f"Remove it with `steadyhelm hook uninstall --agent {agent}{' --project' if project else ''}`.")
 
 
-@app.command("uninstall")
+@app.command("uninstall", cls=AgentCommand)
 def uninstall(agent: Agent = "", project: Project = False, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Remove the hooks from the settings of agents. The files are as before."""
     from steadyhelm.hooks import installer, settings_entries
@@ -229,7 +230,7 @@ def _find_agents() -> list[str]:
     return list(found)
 
 
-@app.command("status")
+@app.command("status", cls=AgentCommand)
 def status(
     agent: Agent = "",
     as_json: AsJson = False,

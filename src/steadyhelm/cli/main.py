@@ -33,7 +33,7 @@ from steadyhelm.cli import (
 )
 from steadyhelm.cli import hook as hook_commands
 from steadyhelm.cli import run as run_command
-from steadyhelm.cli.context import GlobalOptions
+from steadyhelm.cli.context import AgentCommand, GlobalOptions
 from steadyhelm.cli.output import EXIT_FAILED, EXIT_USAGE
 from steadyhelm.errors import SettingsError, SteadyhelmError
 from steadyhelm.reports.terminal import safe, say
@@ -76,18 +76,18 @@ app.command("init")(init.init)
 app.command("run", context_settings={"allow_interspersed_args": False})(run_command.run)
 app.command("scan")(scan.scan)
 app.add_typer(hook_commands.app, name="hook")
-app.command("runs")(runs.runs)
+app.command("runs", cls=AgentCommand)(runs.runs)
 app.command("show")(show.show)
-app.command("traces")(show.traces)
+app.command("traces", cls=AgentCommand)(show.traces)
 app.add_typer(alerts.app, name="alerts")
-app.command("interventions")(interventions.interventions)
-app.command("judge")(judge.judge)
+app.command("interventions", cls=AgentCommand)(interventions.interventions)
+app.command("judge", cls=AgentCommand)(judge.judge)
 app.command("corrections")(corrections.corrections)
 app.command("replies")(replies.replies)
 app.add_typer(baseline.app, name="baseline")
 app.add_typer(budget.app, name="budget")
 app.add_typer(profile.app, name="profile")
-app.command("export")(export.export)
+app.command("export", cls=AgentCommand)(export.export)
 app.add_typer(models.app, name="models")
 app.add_typer(lab.app, name="lab")
 app.add_typer(db.app, name="db")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from steadyhelm.cli.context import OnlyAgent, choose_agent
+from steadyhelm.cli.context import OnlyAgent, Since, choose_agent, find_start
 from steadyhelm.cli.output import AsJson, format_age, print_json, print_table
 from steadyhelm.reports.formats import format_count
 from steadyhelm.reports.terminal import console, safe, say, severity_label
@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 _RUNS_FOLLOWED: Final = 500
 """How many of the newest runs are followed."""
 
+_NO_RUNS: Final = (
+    "No runs yet. `steadyhelm init` shows the two lines that watch an agent; "
+    "`steadyhelm demo` shows an example."
+)
 _TITLES = ("run", "agent", "started", "state", "steps", "tokens", "errors", "findings", "incidents", "goal")
 
 
 def runs(
     context: typer.Context,
     agent: OnlyAgent = None,
+    since: Since = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many runs to list.")] = 20,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Then print what changes, until Ctrl-C.")
@@ -40,18 +45,19 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List the runs that were watched, newest first."""
+    starts_at = find_start(since) or 0.0
     follows = follow or follow_for is not None
     with closing(context.obj.open_store()) as store:
         name = choose_agent(store, agent)
         found = store.list_runs(name, limit=max(limit, _RUNS_FOLLOWED) if follows else limit)
+        shown = [row for row in found[:limit] if row.started_at >= starts_at]
         if as_json:
-            print_json({"runs": found[:limit]})
+            print_json({"runs": shown})
         else:
             print_table(
                 _TITLES,
-                [_format_row(row) for row in found[:limit]],
-                empty="No runs yet. `steadyhelm init` shows the two lines that watch an agent; "
-                "`steadyhelm demo` shows an example.",
+                [_format_row(row) for row in shown],
+                empty=f"No run started in the last {since}." if found else _NO_RUNS,
             )
         if follows:
             _follow(found, lambda: store.list_runs(name, limit=_RUNS_FOLLOWED), follow_for, as_json=as_json)

@@ -62,7 +62,7 @@ Format = Annotated[
         help="text and html for people, json for programs (one object a line), junit and github for CI.",
     ),
 ]
-Output = Annotated[Path | None, typer.Option("--output", help="Write the report to this file.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to this file.")]
 Baseline = Annotated[
     str | None,
     typer.Option(

@@ -3,6 +3,7 @@
 `steadyhelm traces` lists the steps of one run as they are stored, one a row.
 """
 
+import time
 from collections import deque
 from collections.abc import Container, Iterator
 from contextlib import closing
@@ -43,6 +44,7 @@ class _RunDetails(NamedTuple):
     children: list[str]
     findings: list["DriftEvent"]
     incidents: list["Incident"]
+    mutes: timeline.Mutes
     interventions: dict[int, list[timeline.ShownIntervention]]
     tools: list["ToolRow"]
     not_checked: dict[str, str]
@@ -51,7 +53,7 @@ class _RunDetails(NamedTuple):
 
 def show(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)] = "latest",
     agent: OwnerOfRun = None,
     events: Annotated[int, typer.Option("--events", min=1, help="The most steps to show.")] = _STEPS_SHOWN,
     everything: Annotated[bool, typer.Option("--all", help="Show every step.")] = False,
@@ -84,6 +86,7 @@ def _read_run(store: "Store", run: "StoredRun", most: int | None) -> _RunDetails
         children=_find_children(store, run),
         findings=findings,
         incidents=incidents,
+        mutes=timeline.Mutes(store, time.time()),
         interventions=interventions,
         tools=store.list_run_tools(run.agent_id, run.run_id),
         not_checked=_find_not_checked(store, run),
@@ -183,25 +186,13 @@ def _print_incidents(report: _RunDetails) -> None:
     screen = console()
     for incident in report.incidents:
         head = Text("\n").append_text(severity_label(incident.severity))
-        head.append(
-            f" incident {incident.incident_id}, {safe(incident.detector)}, {_describe_state(incident)}"
-        )
+        state = report.mutes.describe_state(incident) + ", hard limit" * incident.hard_limit
+        head.append(f" incident {incident.incident_id}, {safe(incident.detector)}, {state}")
         screen.print(head)
         for line in _list_incident_lines(incident, report.selection.seqs(incident.event_ids)):
             print_wrapped(screen, f"   {line}")
     if report.incidents:
         say(f"\nDetails of an incident: steadyhelm alerts show {report.incidents[-1].incident_id}")
-
-
-def _describe_state(incident: "Incident") -> str:
-    marks: list[str] = [incident.state]
-    if incident.hard_limit:
-        marks.append("hard limit")
-    if incident.acknowledged_at is not None:
-        marks.append("acknowledged")
-    if incident.review:
-        marks.append(incident.review.replace("_", " "))
-    return ", ".join(marks)
 
 
 def _print_tools(report: _RunDetails) -> None:

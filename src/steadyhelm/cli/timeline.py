@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from steadyhelm.decisions import Intervention
     from steadyhelm.findings import DriftEvent
-    from steadyhelm.incidents import Incident
+    from steadyhelm.incidents import Incident, IncidentTab, Mute
     from steadyhelm.sink import RecordedEvent
-    from steadyhelm.store import RunStore
+    from steadyhelm.store import IncidentStore, RunStore
     from steadyhelm.store_rows import StoredRun
 
 _STEP_MARKS: Final = {"tool_call": "▸", "llm_request": "✎", "state_transition": "◆", "user_message": "»"}
@@ -42,6 +42,41 @@ _OUTCOMES_NOT_DELIVERED: Final = {
     "worse": "got worse",
     "unknown": "outcome unknown",
 }
+
+
+class Mutes:
+    """The mutes that hold now, by agent and detector."""
+
+    def __init__(self, store: "IncidentStore", now: float) -> None:
+        self._now = now
+        self._mutes = {(mute.agent_id, mute.detector): mute for mute in store.list_mutes(at=now)}
+
+    def find(self, incident: "Incident") -> "Mute | None":
+        """Return the mute of an incident's agent and detector, if there is one."""
+        return self._mutes.get((incident.agent_id, incident.detector))
+
+    def find_tab(self, incident: "Incident") -> "IncidentTab":
+        """Return the tab of the page that an incident is in."""
+        from steadyhelm.incidents import is_current, is_muted, name_tab
+
+        mute = self.find(incident)
+        return name_tab(
+            incident.review,
+            is_current=is_current(incident.state, incident.last_at, self._now),
+            is_acknowledged=incident.acknowledged_at is not None,
+            is_muted=is_muted(() if mute is None else (mute,), incident.detector, incident.severity.rank),
+        )
+
+    def describe_state(self, incident: "Incident") -> str:
+        """Return what people have done about an incident, and whether the drift goes on."""
+        marks = [
+            "open" if self.find_tab(incident) == "open" else "",
+            "acknowledged" if incident.acknowledged_at is not None else "",
+            incident.review.replace("_", " "),
+            "muted" if self.find(incident) is not None else "",
+            "drifting" if incident.state == "open" else "ended",
+        ]
+        return ", ".join(filter(None, marks))
 
 
 class ShownIntervention(NamedTuple):

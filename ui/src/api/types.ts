@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: ac820abca124f68ed2bd6e02efb4e8c50d40874d2a7267f5d9d3c766f755622f
+// Generated from the server's schema by `npm run types`. Schema: b8369fcc8b6882fa671d56b42e567c3c6272b199f184ec9417428c02145efae1
 
 /**
  * Mark as seen; `undo` takes it back. `whole_group`: every incident of the group that is in the inbox and
@@ -46,7 +46,7 @@ export interface AgentName {
 export interface AgentRow {
   readonly key: number;
   readonly name: string;
-  readonly state: "drifting" | "healthy" | "learning" | "silent";
+  readonly state: "drifting" | "healthy" | "learning" | "silent" | "unreviewed";
   readonly reason: string;
   readonly version: string;
   readonly learnt_runs: number;

@@ -4,13 +4,14 @@ import { formatCount } from "../format";
 /** State and severity: the shape says it, the colour repeats it, the word stands beside it or is its name. */
 
 export type State =
-  | "healthy" | "learning" | "drifting" | "silent"
+  | "healthy" | "learning" | "drifting" | "unreviewed" | "silent"
   | "running" | "waiting" | "ended" | "stopped" | "crashed";
 
 const WORDS: Readonly<Record<State, string>> = {
   healthy: "Healthy",
   learning: "Learning",
   drifting: "Drifting",
+  unreviewed: "To review",
   silent: "Silent",
   running: "Running",
   waiting: "Waiting",
@@ -49,6 +50,8 @@ function Shape({ state }: { readonly state: State }) {
       return <circle cx="7" cy="7" r="5.75" strokeDasharray="2.6 1.9" />;
     case "drifting":
       return <path d="M7 .8 13.2 7 7 13.2.8 7Z" fill="currentColor" stroke="none" />;
+    case "unreviewed":
+      return <><circle cx="7" cy="7" r="5.75" /><path d="M7 3.8v3.6M7 9.4v.9" /></>;
     case "silent":
       return <><circle cx="7" cy="7" r="5.75" /><path d="M4.4 7h5.2" /></>;
     case "running":

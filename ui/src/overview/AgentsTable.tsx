@@ -18,6 +18,7 @@ import { UNKNOWN, formatAgo, formatCount, formatMoney, formatRange, formatScore,
 
 const STATES = [
   { value: "drifting", label: "Drifting" },
+  { value: "unreviewed", label: "To review" },
   { value: "learning", label: "Learning" },
   { value: "silent", label: "Silent" },
   { value: "healthy", label: "Healthy" },

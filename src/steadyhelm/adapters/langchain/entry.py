@@ -98,6 +98,7 @@ class LangChainAdapter(WatchedObject):
 
     def with_config(self, config: Any = None, **kwargs: Any) -> "LangChainAdapter":
         """Return the agent with other settings, watched too."""
+        self.note_use()
         agent = self._agent.with_config(config, **kwargs)
         return LangChainAdapter(self._monitor, agent, ask=self._ask, warns=False)
 
@@ -164,6 +165,7 @@ class LangChainAdapter(WatchedObject):
         return call_watched
 
     def _open_call(self, given: Any, config: Any, kwargs: Mapping[str, Any]) -> "GraphCall":
+        self.note_use()
         thread_id = _read_thread_id(config) or _read_thread_id(getattr(self._agent, "config", None))
         # Inside another graph it is that one's checkpoints that count.
         can_roll_back = self._has_checkpoints and thread_id is not None and not current_config()

@@ -281,6 +281,7 @@ class WatchedSDKAgent(WatchedObject):
 
     def take_apart(self) -> tuple[OpenAIAgentsAdapter, Any]:
         """Return the runner that watches, and the agent itself."""
+        self.note_use()
         return self._runner, self._agent
 
     def __getattr__(self, attribute: str) -> Any:
@@ -289,6 +290,7 @@ class WatchedSDKAgent(WatchedObject):
         if attribute == "question":
             return self._runner.question
         if attribute in OpenAIAgentsAdapter.ENTRY_POINTS:
+            self.note_use()
             return functools.partial(getattr(self._runner, attribute), self._agent)
         return super().__getattr__(attribute)
 

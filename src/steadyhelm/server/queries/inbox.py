@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from steadyhelm.findings import Kind
-from steadyhelm.incidents import Mute
+from steadyhelm.incidents import IN_INBOX_S, IncidentTab, Mute, is_muted, name_tab
 from steadyhelm.server.agent_views import AgentViews
-from steadyhelm.server.queries.rows import EARLIEST, IN_INBOX_S, is_muted, name_tab
-from steadyhelm.server.records.common import IncidentTab
+from steadyhelm.server.queries.rows import EARLIEST
 from steadyhelm.stores.database import Connection
 
 _COUNTS: Final = """

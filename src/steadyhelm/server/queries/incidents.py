@@ -10,18 +10,17 @@ from typing import Any, Final, NamedTuple
 
 from steadyhelm.errors import NotFoundError
 from steadyhelm.findings import Kind
-from steadyhelm.incidents import Incident, Mute
+from steadyhelm.incidents import IN_INBOX_S, Incident, IncidentTab, Mute
 from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.queries.inbox import name_inbox_tab, read_agent_inbox
 from steadyhelm.server.queries.normal import MEASURES, read_ranges
 from steadyhelm.server.queries.rows import (
     EARLIEST,
-    IN_INBOX_S,
     INCIDENTS,
     find_first_step,
     to_incident_row,
 )
-from steadyhelm.server.records.common import AgentName, Figure, IncidentRow, IncidentTab
+from steadyhelm.server.records.common import AgentName, Figure, IncidentRow
 from steadyhelm.server.records.incidents import (
     Against,
     Comment,

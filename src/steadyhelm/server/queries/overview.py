@@ -12,12 +12,13 @@ from msgspec import Struct
 
 from steadyhelm.engine.health import select_losses
 from steadyhelm.findings import Severity
+from steadyhelm.incidents import IN_INBOX_S
+from steadyhelm.reports.formats import pluralize
 from steadyhelm.server.agent_views import AgentViews
 from steadyhelm.server.queries.inbox import count_open, read_open
 from steadyhelm.server.queries.normal import make_range
 from steadyhelm.server.queries.rows import (
     EARLIEST,
-    IN_INBOX_S,
     INCIDENTS,
     RUNS,
     make_response,
@@ -77,7 +78,13 @@ _UNHANDLED_IN_RUN: Final = f"""
 _REST_OF_DAYS: Final = f"""
     SELECT coalesce(sum(s.cost_usd), 0.0) FROM agents a CROSS JOIN spending s ON s.agent = a.id
     WHERE s.quarter_hour >= ? AND s.quarter_hour < ? AND s.quarter_hour % {_QUARTERS} >= ?"""
-_ORDER: Final[dict[AgentState, int]] = {"drifting": 0, "learning": 1, "silent": 2, "healthy": 3}
+_ORDER: Final[dict[AgentState, int]] = {
+    "drifting": 0,
+    "unreviewed": 1,
+    "learning": 2,
+    "silent": 3,
+    "healthy": 4,
+}
 
 
 class BaselineHead(Struct):
@@ -268,7 +275,8 @@ def _build_agent_row(
     normal = make_range([score for (score,) in clean if score is not None])
     (running,) = connection.execute(_RUNNING, (key, period.now - _SILENT_S)).fetchone()
     (ended,) = connection.execute(_UNHANDLED_IN_RUN, (last_run, period.now)).fetchone()
-    state, reason = _judge(head, ongoing, ended, last_at, period.now)
+    unreviewed = sum(count for rank, count in opened.by_severity.items() if rank >= Severity.MED.rank)
+    state, reason = _judge(head, ongoing, ended, unreviewed, last_at, period.now)
     until = min(period.end_of_day, _find_next_silence(last_at, period.now), opened.until)
     shown = AgentRow(
         key=key,
@@ -318,15 +326,23 @@ def read_baseline_head(connection: Connection, agent: int) -> BaselineHead:
 
 
 def _judge(
-    head: BaselineHead, ongoing: int, ended: int, last_at: float, now: float
+    head: BaselineHead, ongoing: int, ended: int, unreviewed: int, last_at: float, now: float
 ) -> tuple[AgentState, str]:
-    """Return the state of an agent and its reason; `ended` are the unhandled incidents of its last run."""
+    """Return the state of an agent and its reason.
+
+    `ended` are the incidents of its last run that nobody has dealt with, `unreviewed` those of all its runs.
+    """
+    silent_s = now - last_at
+    silence = f"no run for {int(silent_s / DAY_S):,} days" if silent_s > _SILENT_S else ""
     if ongoing:
         return "drifting", f"{ongoing:,} incidents go on" if ongoing > 1 else "1 incident goes on"
-    if now - last_at > _SILENT_S:
-        return "silent", f"no run for {int((now - last_at) / DAY_S):,} days"
-    if ended:
+    if ended and not silence:
         return "drifting", "its last run drifted"
+    if unreviewed:
+        opened = pluralize(unreviewed, "open incident")
+        return "unreviewed", f"{opened}; {silence or 'its last run was clean'}"
+    if silence:
+        return "silent", silence
     if not head.is_calibrated:
         return "learning", f"{head.calibration_runs} of {head.required_runs} clean runs"
     return "healthy", f"compared with {head.calibration_runs:,} clean runs"

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from steadyhelm.decisions import Intervention
-from steadyhelm.incidents import Incident, Mute
+from steadyhelm.incidents import Incident, Mute, is_current, is_muted, name_tab
 from steadyhelm.server.records.common import (
     AgentName,
     IncidentRow,
-    IncidentTab,
     LoopBadge,
     ResponseMade,
     RunRow,
@@ -45,8 +44,6 @@ _POLLS: Final = """
     SELECT n.name, t.calls FROM run_tools t CROSS JOIN names n ON n.id = t.name
     WHERE t.run = ? ORDER BY t.calls DESC LIMIT 5"""
 
-IN_INBOX_S: Final = 14 * 86_400.0
-"""How long an incident that nobody has reviewed stays in the inbox after it was last seen."""
 EARLIEST: Final = -1e300
 """Before every time that is stored."""
 INCIDENTS: Final = f"""
@@ -240,29 +237,6 @@ def to_incident_row(row: tuple[Any, ...], mutes: Iterable[Mute], now: float) -> 
 def find_first_step(run_id: str, evidence: bytes, opened_seq: int) -> int:
     """Return the first step of an incident: of those that prove it, else the one at which it was noticed."""
     return min(_read_seqs(run_id, decode_evidence(evidence).event_ids), default=opened_seq) + 1
-
-
-def is_current(state: str, last_at: float, now: float) -> bool:
-    """Return whether the drift goes on, or was last seen so lately that somebody should look at it."""
-    return state == "open" or last_at > now - IN_INBOX_S
-
-
-def is_muted(mutes: Iterable[Mute], detector: str, severity: int) -> bool:
-    """Return whether one of these mutes of an agent holds for this detector and severity."""
-    return any(it.detector == detector and (it.up_to is None or severity <= it.up_to.rank) for it in mutes)
-
-
-def name_tab(review: str, *, is_current: bool, is_acknowledged: bool, is_muted: bool) -> IncidentTab:
-    """Return the tab an incident is in: open is what nobody has dealt with yet.
-
-    >>> name_tab("", is_current=True, is_acknowledged=False, is_muted=False)
-    'open'
-    """
-    if review or not is_current:
-        return "closed"
-    if is_muted:
-        return "muted"
-    return "acknowledged" if is_acknowledged else "open"
 
 
 def _read_seqs(run_id: str, event_ids: Iterable[str]) -> Iterable[int]:

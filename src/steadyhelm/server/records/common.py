@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from steadyhelm.findings import Kind, Severity
+from steadyhelm.incidents import IncidentTab
 
 RunState = Literal["running", "waiting", "ended", "stopped", "crashed"]
 """running: steps came lately, or it has not ended; waiting: suspended, to be continued; stopped: Steadyhelm
@@ -14,10 +15,6 @@ Response = Literal["remind", "replan", "rollback", "ask", "stop", "block"]
 """What an intervention did. `block`: one call was refused."""
 
 ResponseOutcome = Literal["worked", "ignored", "worse", "unknown", "not_carried_out"]
-
-IncidentTab = Literal["open", "acknowledged", "muted", "closed"]
-"""One at a time. closed: reviewed, or ended and last seen more than 14 days ago. Else muted, acknowledged, or
-open: nobody has dealt with it yet."""
 
 Scope = Literal["read", "operate", "admin"]
 """read: every GET; operate: incidents, baselines, declarations; admin: keys, channels, retention."""

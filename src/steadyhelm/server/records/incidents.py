@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from steadyhelm.findings import Kind, Severity
-from steadyhelm.server.records.common import AgentName, Figure, IncidentRow, IncidentTab, Key, Record, Request
+from steadyhelm.incidents import IncidentTab
+from steadyhelm.server.records.common import AgentName, Figure, IncidentRow, Key, Record, Request
 from steadyhelm.server.records.runs import Payload
 
 FalseAlarmReason = Literal["polls", "new_task", "level", "other"]

@@ -5,8 +5,9 @@ from typing import Literal
 from steadyhelm.findings import Severity
 from steadyhelm.server.records.common import AgentName, Count, Figure, IncidentRow, Key, Record, RunRow
 
-AgentState = Literal["drifting", "learning", "silent", "healthy"]
-"""drifting: an incident from medium goes on; learning: too few clean runs; silent: no run for 7 days."""
+AgentState = Literal["drifting", "unreviewed", "learning", "silent", "healthy"]
+"""drifting: an incident from medium goes on, or nobody has dealt with one of the last run; unreviewed: open
+incidents of earlier runs; silent: no run for 7 days; learning: too few clean runs. The first that holds."""
 
 
 class AgentRow(Record, frozen=True, kw_only=True):
