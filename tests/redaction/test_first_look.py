@@ -207,7 +207,7 @@ def test_long_payloads_seen_before(monkeypatch):
 
 def test_texts_inside_payloads_seen_before(monkeypatch):
     """
-    A text that was read closely and holds no secret is known in other payloads; one with a secret is not kept.
+    A text that was read closely and holds no secret is known in other payloads; no other one is kept.
     """
     monkeypatch.setattr(redactor, "_HARMLESS_KEPT", 20)
     look = Redactor()
