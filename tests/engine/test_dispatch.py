@@ -224,6 +224,32 @@ class TestDispatch:
 
         assert sorted(list(range(100)) * 8) == sorted(sink.seqs)
 
+    def test_what_comes_during_a_batch_waits_for_company(self, health):
+        """
+        Records that come while a batch is written are written together, with what follows them.
+        """
+        writing, written = threading.Event(), threading.Event()
+
+        class Slow(Kept):
+            def write(self, records):
+                writing.set()
+                super().write(records)
+                written.set()
+
+        sink = Slow()
+        sink.gate.clear()
+        dispatch = Dispatch([sink], health=health, linger_s=60.0)
+        first, second, third = recorded("...")
+        dispatch.put("", first)
+        assert writing.wait(60)
+        dispatch.put("", second)
+        sink.gate.set()
+        assert written.wait(60)
+        dispatch.put("", third)
+
+        assert dispatch.flush(60).complete
+        assert [[first], [second, third]] == sink.batches
+
     def test_a_job_runs_on_the_writers_thread(self, health):
         """
         A job runs on the writer's thread without anything being queued.

@@ -191,3 +191,41 @@ def test_payloads_seen_before(monkeypatch):
 
     assert len(look._harmless) <= 20
     assert not any(b"hunter" in payload or b"long" in payload for payload in look._harmless)
+
+
+def test_long_payloads_seen_before(monkeypatch):
+    """
+    Of a long payload that was found harmless its hash is kept, so that it is known when it comes again.
+    """
+    look, encoded = Redactor(), f'"{"A system prompt. " * 500}"'.encode()
+    assert not look.may_contain_secret(encoded)
+    monkeypatch.setattr(look, "_is_suspicious", lambda encoded: pytest.fail("searched again"))
+
+    assert not look.may_contain_secret(encoded)
+    assert 100 > max(map(len, look._harmless))
+
+
+def test_texts_inside_payloads_seen_before(monkeypatch):
+    """
+    A text that was read closely and holds no secret is known in other payloads; no other one is kept.
+    """
+    monkeypatch.setattr(redactor, "_HARMLESS_KEPT", 20)
+    look = Redactor()
+    for number in range(50):
+        data = {"first": "pass = compute()", "second": f"page {number}", "third": f"PASSWORD=hunter{number}"}
+        clean, _ = look.redact_suspicious(data, encode_canonical(data))
+        assert {**data, "third": "PASSWORD=[redacted: assigned secret]"} == clean
+
+    assert len(look._plain_texts) <= 20
+    assert not any("hunter" in text for text in look._plain_texts)
+
+
+@pytest.mark.parametrize("first", ["id", "note"])
+def test_an_id_seen_before_is_no_harmless_text(first):
+    """
+    What may stay in an id is redacted in another field, whichever of the two comes first.
+    """
+    look = Redactor()
+    for name in (first, "note", "id"):
+        clean, _ = look.redact_suspicious({name: RANDOM}, encode_canonical({name: RANDOM}))
+        assert (clean[name] == RANDOM) == (name == "id")

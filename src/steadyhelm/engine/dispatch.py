@@ -310,6 +310,8 @@ class Dispatch:
             self._backlog.note_kept(dropped)
             self._complete_batch()
             self._run_jobs()
+            if self._may_linger():
+                break
         if not self._delivery.is_down:
             self._delivery.deliver_losses()
         self._backlog.try_tidy_journal(self._health)
@@ -340,10 +342,15 @@ class Dispatch:
             self._adopt_at = now + ADOPT_S
             self._delivery.adopt(but=self._backlog.journal_paths, batch=self._batch)
 
+    def _may_linger(self) -> bool:
+        """Return whether what came during a batch can wait for company: too little for another one."""
+        is_few = 0 < self._backlog.remaining < self._batch
+        return is_few and self._linger_s > 0 and not self._is_hurried and not self._closed
+
     def _wait_for_work(self) -> None:
         tick_s = REPEAT_S if self.repeated_job is not None else ADOPT_S
         try:
-            is_hurried = self._wake.get(timeout=tick_s)
+            is_hurried = False if self._may_linger() else self._wake.get(timeout=tick_s)
             linger_s = HAND_OVER_S if self._delivery.hands_over else self._linger_s
             deadline = time.monotonic() + linger_s
             while not is_hurried and not self._closed and (left := deadline - time.monotonic()) > 0:

@@ -18,6 +18,7 @@ MAX_CHARS_READ: Final = fingerprints.MAX_CHARS
 _MIN_WORD_CHARS: Final = 3
 _MAX_WORD_CHARS: Final = 40
 _STEM_CACHE_SIZE: Final = 4096
+_TEXTS_CACHED: Final = 16
 
 _COMMON_WORD_CHARS, _USUAL_WORD_CHARS = 4, 6
 # The weight of a stem by its length: without better knowledge, a longer word is taken for a rarer one.
@@ -48,7 +49,13 @@ def tokenize(text: str, max_chars: int = CHARS_READ) -> Tokens:
     >>> tokenize("Creating the database migrations for getUserName()")
     Tokens(content=['databas', 'migrat', 'user'], plain=3)
     """
-    found = list(map(_find_stems, _split_words(text[:max_chars])))
+    return _tokenize(text[:max_chars])
+
+
+# Several readers ask for the words of a message, and of a path that is named by one call after the other.
+@functools.lru_cache(maxsize=_TEXTS_CACHED)
+def _tokenize(text: str) -> Tokens:
+    found = list(map(_find_stems, _split_words(text)))
     content = dict.fromkeys(chain.from_iterable(found))
     content.pop("", None)
     return Tokens(list(content), found.count(()))

@@ -10,6 +10,8 @@ from steadyhelm.redaction.hints import compile_search
 
 _WORDS_KEPT: Final = 16_384
 _MAX_KEPT_CHARS: Final = 24
+_HEAD_CHARS: Final = 2
+"""Characters by which the anchors are looked up; none is shorter."""
 _LETTERS: Final = bytes(code if chr(code) in string.ascii_lowercase else 32 for code in range(256))
 _RUN: Final = re.compile("[a-z]+")
 _COMMON_WORDS: Final = frozenset(
@@ -31,7 +33,11 @@ class HintIndex:
 
     def __init__(self, hints: Collection[str]) -> None:
         anchors = {hint: _find_anchor(hint) for hint in sorted(hints)}
-        self._anchors = {hint: anchor.encode() for hint, anchor in anchors.items() if anchor}
+        self._by_head: dict[bytes, list[tuple[bytes, str]]] = {}
+        for hint, anchor in anchors.items():
+            if anchor:
+                head = anchor[:_HEAD_CHARS].encode()
+                self._by_head.setdefault(head, []).append((anchor.encode(), hint))
         self._in_words = frozenset(filter(_RUN.fullmatch, hints))
         self._as_bytes = {hint: hint.encode() for hint in hints if not hint.endswith(("|", ","))}
         self._by_sign: dict[bytes, list[str]] = {}
@@ -90,12 +96,12 @@ class HintIndex:
     def _judge(self, word: bytes) -> tuple[str, ...]:
         """Return the hints that a word is a part of."""
         bounded = b" %b " % word
-        if self._may_have_anchor.search(bounded) is None:
-            return ()
         return tuple(
             hint
-            for hint, anchor in self._anchors.items()
-            if anchor in bounded and (hint not in self._in_words or search_hint(hint).search(word))
+            for at in range(len(bounded) - 1)
+            for anchor, hint in self._by_head.get(bounded[at : at + _HEAD_CHARS], ())
+            if bounded.startswith(anchor, at)
+            and (hint not in self._in_words or search_hint(hint).search(word))
         )
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -37,6 +38,7 @@ _COLOUR: Final = re.compile(r"(?:\x1b|\\{1,8}u001b)\[[0-9;]{0,16}[mK]")
 _ENCODED_COLOUR: Final = re.compile(rb"\\{1,8}u001b\[[0-9;]{0,16}[mK]")
 _HARMLESS_KEPT: Final = 256
 _MAX_KEPT_BYTES: Final = 4096
+_DIGEST_BYTES: Final = 16
 _KEY_HINTS: Final = ('"kty"', *KEY_HINTS, "LS0tLS1CRUdJTi")
 
 
@@ -62,19 +64,22 @@ class Redactor:
         self._structures = StructureRedactor(self._names, self._redact_all)
         # Agents read the same things again and again. What may hold a secret is not kept.
         self._harmless: set[bytes] = set()
+        self._plain_texts: set[str] = set()
         # A word that JSON escapes cannot be searched for in the encoded bytes.
         self._always_search = bool(self._custom) or not all(_PLAIN_WORD.match(word) for word in further)
 
     def may_contain_secret(self, encoded: bytes) -> bool:
         """Return whether canonical JSON may contain a secret. Never misses one; may be True without one."""
-        if encoded in self._harmless:
+        # Of a long one, such as a system prompt, the hash is kept.
+        is_long = len(encoded) > _MAX_KEPT_BYTES
+        key = blake2b(encoded, digest_size=_DIGEST_BYTES).digest() if is_long else encoded
+        if key in self._harmless:
             return False
         if self._always_search or self._is_suspicious(encoded):
             return True
-        if len(encoded) <= _MAX_KEPT_BYTES:
-            if len(self._harmless) >= _HARMLESS_KEPT:
-                self._harmless.clear()
-            self._harmless.add(encoded)
+        if len(self._harmless) >= _HARMLESS_KEPT:
+            self._harmless.clear()
+        self._harmless.add(key)
         return False
 
     def _is_suspicious(self, encoded: bytes) -> bool:
@@ -134,6 +139,17 @@ class Redactor:
         return self._redact_all(text)
 
     def _redact_all(self, text: str, *, is_id: bool = False) -> str:
+        if text in self._plain_texts:
+            return text
+        redacted = self._redact_coloured(text, is_id=is_id)
+        # For an id fewer rules hold: what stays in one may be redacted elsewhere.
+        if redacted is text and not is_id and len(text) <= _MAX_KEPT_BYTES:
+            if len(self._plain_texts) >= _HARMLESS_KEPT:
+                self._plain_texts.clear()
+            self._plain_texts.add(text)
+        return redacted
+
+    def _redact_coloured(self, text: str, *, is_id: bool) -> str:
         if "\x1b[" not in text and "u001b[" not in text:
             return self._redact_plain(text, is_id=is_id)
         plain = _COLOUR.sub("", text)
