@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.fingerprints import encode_canonical
+from steadyhelm.lexicons import load_lexicon
 from steadyhelm.redaction import hint_index, hints, redactor, tokens
 from steadyhelm.redaction.assignments import _BASIC, find_basic_credentials
 from steadyhelm.redaction.commands import load_command_hints, load_command_names
@@ -135,6 +136,15 @@ def test_words_are_found_hint_by_hint(text):
 
     assert expected == list(hints.find_words(data, lowered, *there))
     assert expected == list(hints.find_words(data, lowered, hints.compile_search(WORDS)))
+
+
+def test_every_shape_is_searched_for():
+    """
+    Each shape has a text that every match contains: without one it would pass the first look.
+    """
+    shapes = load_lexicon("steadyhelm.redaction", "plain_shapes").entries.values()
+
+    assert [] == [entry.name for entry in shapes if not entry.literals]
 
 
 def test_few_words_are_kept(monkeypatch):

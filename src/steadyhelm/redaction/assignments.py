@@ -35,6 +35,7 @@ _SEEN_BEFORE: Final = 80
 _LONG_VALUE: Final = re.compile(r"[A-Za-z0-9_+/=.~$!@#%^&*-]{16}|[A-Za-z0-9+/]{6,16}=")
 _SHORT_VALUE: Final = re.compile(
     r"[A-Za-z][!-~]{0,40}[0-9!@#$%^&*?~+=|]|[0-9!@#$%^&*?~+=|][!-~]{0,40}[A-Za-z]|[A-Za-z0-9+/]{8}|[0-9]{4}"
+    r"|(?:[a-z]{3,12}[-_.]){3}"
 )
 _SEEN_AFTER: Final = 240
 _CHANGED: Final = re.compile(r"\\{0,4}\"[ ]->[ ]\\{0,4}\"([^\"\\\r\n]{1,400})")

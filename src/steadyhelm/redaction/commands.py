@@ -2,7 +2,7 @@
 
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -22,9 +22,14 @@ _ARGUMENT: Final = re.compile(
     r"|\\\r?\n|\\{2,4}\\n|((?:[^\s\"'`|;&<>()\\]|\\{1,4}(?![nrt\\\"'\s])){1,400})|([|;&()`\n]|\\{1,4}[nr])"
 )
 _LIST_ARGUMENT: Final = re.compile(
-    r"\\{0,4}[\"'][ \t]{0,4},(?:[ \t\r\n]|\\{1,4}n){0,8}[\[(]?\\{0,4}[\"']([^\"'\\]{1,400})(?=\\{0,4}[\"'])"
+    r"\\{0,4}[\"'][ \t]{0,4},(?:[ \t\r\n]|\\{1,4}n){0,8}"
+    r"(?:\\{0,4}[\"'][a-z]{4,12}\\{0,4}[\"']:[ ]?)?[\[(]?\\{0,4}[\"']([^\"'\\]{1,400})(?=\\{0,4}[\"'])"
 )
+_LETTER_FLAG: Final = re.compile(r"-[A-Za-z]\Z")
+ARGUMENTS_BEFORE: Final = '"arg'
+"""How the fields begin that canonical JSON has before that of their command: `args`, `arguments`, `argv`."""
 _QUOTES: Final = frozenset("\"'")
+_STRING_ENDS: Final = frozenset('"\\')
 _SHORT_NAME_CHARS: Final = 4
 """The longest name of a command that is searched for only where it ends a word."""
 _UNQUOTED: Final = 4
@@ -127,8 +132,16 @@ def find_commands(data: bytes) -> Iterator[Word]:
 
 
 def may_have_secret_argument(text: str, command: Word) -> bool:
-    """Return whether what a command takes a password with follows it, in encoded text or not."""
-    return _load_flags(command.text).search(text, command.end, command.end + _MAX_LINE_CHARS) is not None
+    """Return whether what a command takes a password with follows it, in encoded text or not.
+
+    In canonical JSON the arguments may also be in a field before that of the command.
+    """
+    flags, begin = _load_flags(command.text), max(0, command.start - _MAX_LINE_CHARS)
+    return flags.search(text, command.end, command.end + _MAX_LINE_CHARS) is not None or (
+        text[command.end : command.end + 1] in _STRING_ENDS
+        and text.find(ARGUMENTS_BEFORE, begin, command.start) >= 0
+        and flags.search(text, begin, command.start) is not None
+    )
 
 
 @cache
@@ -190,7 +203,7 @@ def _find_start(rule: CommandRule, arguments: Sequence[str], index: int) -> int:
 
 def _find_pair(rule: CommandRule, arguments: Sequence[str], index: int) -> int:
     argument = arguments[index]
-    if arguments[index - 1] in rule.pair:
+    if _ends_with_flag(arguments[index - 1], rule.pair):
         return 0
     for flag in rule.pair:
         if argument.startswith(flag + "="):
@@ -198,6 +211,12 @@ def _find_pair(rule: CommandRule, arguments: Sequence[str], index: int) -> int:
         if argument.startswith(flag) and not flag.startswith("--") and rule.separator in argument:
             return len(flag)
     return -1
+
+
+def _ends_with_flag(argument: str, flags: Collection[str]) -> bool:
+    """Return whether an argument is one of the flags, or several letters the last of which is one: `-su`."""
+    is_group = argument[:1] == "-" and argument[1:].isalpha()
+    return argument in flags or (is_group and f"-{argument[-1]}" in flags)
 
 
 def _judge(rule: CommandRule, index: int, start: int, argument: str) -> Iterator[Argument]:
@@ -233,7 +252,11 @@ def _load_flags(command: str) -> re.Pattern[str]:
     if any(rule.position and not rule.after for rule in rules):
         return re.compile(r"[ \"']")
     flags = {flag for rule in rules for flag in (*rule.separate, *rule.attached, *rule.pair, *rule.after)}
-    return re.compile("|".join(map(re.escape, sorted(flags))))
+    letters = {flag for rule in rules for flag in rule.pair if _LETTER_FLAG.match(flag)}
+    patterns = [*map(re.escape, sorted(flags - letters))]
+    if letters:  # they may follow others: `-su`
+        patterns.append(f"-[A-Za-z]{{0,8}}?[{''.join(sorted(flag[1] for flag in letters))}]")
+    return re.compile("|".join(patterns))
 
 
 @cache

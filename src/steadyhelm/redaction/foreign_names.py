@@ -7,11 +7,11 @@ from typing import Final
 
 from steadyhelm.redaction.names import words_of
 from steadyhelm.redaction.tokens import SecretSpan
-from steadyhelm.redaction.values import is_ordinary, looks_like_password
+from steadyhelm.redaction.values import is_ordinary, looks_like_password, looks_made
 
 _BEHIND: Final = (
-    r"[a-z\u00df-\u017f]{0,4}[\"'\\*\u300d]{0,6}(?P<op>(?:\s\w{1,12}){0,3}?(?:\s|\\{1,4}u00a0){0,4}(?:[:=\uff1a\uff1d\u2192\u2013\u2014-]{1,2}|\\{1,4}uff1a|\\{1,4}u201[34])"
-    r"|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\ub97c|\\{1,4}u(?:662f|4e3a|306f|b294|b97c))|(?:\s\w{1,12}){0,4}?:?\s(?=\S*[0-9]))"
+    r"[a-z\u00df-\u017f]{0,4}[\"'\\*\u300d]{0,6}(?P<op>(?:\s\w{1,12}){0,3}?(?:\s|\\{1,4}u00a0){0,4}(?:[:=\uff1a\uff1d\u2192\u2013\u2014]{1,2}|(?<=\s)-{1,2}(?=\s)|\\{1,4}uff1a|\\{1,4}u201[34])"
+    r"|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\ub97c|\\{1,4}u(?:662f|4e3a|306f|b294|b97c))|(?:\s\w{1,12}){0,4}?:?\s(?=\S{0,200}[0-9]|(?:[a-z]{3,12}-){3}))"
     r"\s{0,4}[\"'\\`\u300c]{0,6}(?P<value>(?:(?![\"'\\,;`])[!-~]){4,200})"
 )
 """What is between the word and the value: a sign, or a word such as `is`."""
@@ -21,15 +21,18 @@ _LOOKALIKES: Final = ("\N{KELVIN SIGN}".encode(), "\N{LATIN CAPITAL LETTER I WIT
 """Letters that are no ASCII letters and have one as their small letter."""
 
 
-def may_have_foreign_name(encoded: bytes) -> bool:
-    """Return whether canonical JSON may contain a word for a password that is not written in ASCII."""
+def may_have_foreign_name(encoded: bytes, *, has_escapes: bool = True) -> bool:
+    """Return whether canonical JSON may contain a word for a password that is not written in ASCII.
+
+    Without `has_escapes` it is known that no letter is written as an escape.
+    """
     has_letters = False
     if not encoded.isascii():  # of most texts little is outside ASCII: that is searched first
         rest = encoded.translate(None, _ASCII)
         if any(letter in rest for letter in _LOOKALIKES):
             return True
         has_letters = any(start in rest for start in _load_starts())
-    if not has_letters and (b"\\u" not in encoded or not _load_escapes().search(encoded)):
+    if not has_letters and not (has_escapes and b"\\u" in encoded and _load_escapes().search(encoded)):
         return False
     return _load_pattern().search(encoded.decode("utf-8", "replace")) is not None
 
@@ -46,7 +49,11 @@ def find_foreign_assigned(text: str) -> Iterator[SecretSpan]:
     for match in _load_assignment().finditer(text):
         value = match["value"].rstrip(".!?)")
         is_plain = match["op"].strip()[:1] in tuple(":=\uff1a\uff1d")
-        if not is_ordinary(value) and value.isascii() and (is_plain or looks_like_password(value)):
+        if (
+            not is_ordinary(value)
+            and value.isascii()
+            and (is_plain or looks_like_password(value) or looks_made(value))
+        ):
             yield SecretSpan(match.start("value"), match.end("value"), "assigned secret")
 
 

@@ -19,6 +19,7 @@ from steadyhelm.redaction.quoting import BREAK, OPERATOR, QUOTE, SPACE, Value, r
 from steadyhelm.redaction.sentences import read_sentence
 from steadyhelm.redaction.values import (
     MIN_MIXING,
+    is_identifier,
     is_ordinary,
     is_plain_word,
     looks_like_password,
@@ -35,7 +36,7 @@ _MIN_LETTERS: Final = 12
 _MIN_PASSWORD_DIGITS: Final = 3
 _MAX_PHRASE_WORDS: Final = 12
 
-_BLANKS: Final = r"(?:[ \t]|%20)"
+_BLANKS: Final = r"(?:[ \t]|%20|\\{1,8}t)"
 _MARKUP: Final = (
     r"(?:\*{1,2}|</(?:b|strong|em|i|code|label|span|dt|td|th)>(?:\s{0,4}<(?:b|code|span|dd|td)>)?)"
 )
@@ -72,15 +73,15 @@ _LOOSE: Final = re.compile(
     r"[ \t]{0,40}"
 )
 _ELEMENT: Final = re.compile(
-    rf"(?:{QUOTE})?(?:[ \t][^<>\r\n]{{0,100}})?(?:>|&gt;|\\{{1,4}}u003[eE]){SPACE}{{0,24}}"
+    rf"(?:{QUOTE})?(?:[ \t][^<>\r\n]{{0,100}})?(?:>|\\{{1,4}}u003[eE]){SPACE}{{0,24}}"
     rf"(?:<(?:value|string)>{SPACE}{{0,8}})?(?:<!\[CDATA\[)?(?=[^<\s])"
 )
 _NAMED_ELEMENT_BEFORE: Final = re.compile(
     rf"<[\w:.-]{{1,60}}[ \t][^<>\r\n]{{0,80}}=[ ]?{QUOTE}[\w.:/-]{{0,80}}\Z"
 )
-_ELEMENT_ENDS: Final = ("</", "]]>", "&lt;/", "\\u003c/", "\\u003C/", "<\\/")
+_ELEMENT_ENDS: Final = ("</", "]]>", "\\u003c/", "\\u003C/", "<\\/")
 _PAIR: Final = re.compile(
-    rf"(?:{QUOTE}{SPACE}{{0,4}}[,;]?|[,;])?(?:</\w{{1,20}}>)?"
+    rf"(?:{QUOTE}{SPACE}{{0,4}}[,;]?|[,;&])?(?:</\w{{1,20}}>)?"
     rf"(?:[ \t]{{0,4}}\{{(?:{SPACE}{{1,24}}\w{{1,30}}[ \t]{{0,20}}=[^\r\n\\]{{0,80}}){{0,4}}?)?"
     rf"(?:{SPACE}{{1,24}}[\w:-]{{1,20}}={QUOTE}[^\"'<>\\]{{0,60}}{QUOTE}){{0,4}}"
     rf"(?:{SPACE}{{0,8}}{QUOTE}\w{{1,20}}{QUOTE}:[ ]?(?:{QUOTE}[^\"'<>\\]{{0,40}}{QUOTE}|\w{{1,10}}),){{0,3}}"
@@ -112,7 +113,7 @@ _LINE: Final = re.compile(r"[^\r\n\"'`\\<>]{1,4000}")
 _WHOLE_LINE: Final = re.compile(r"[^\r\n\\]{1,4000}")
 _PARAMETERS: Final = re.compile(r"(?:[^\r\n\\]|\\(?![nr])){1,4000}")
 _HAS_PARAMETERS: Final = re.compile(r"[A-Za-z][\w-]{1,20} \w{1,30}=\\{0,4}\"")
-_PLAIN: Final = r"(?:[A-Za-z]{1,12}|[A-Za-z]{2}[-_][A-Za-z]{2}|\d{1,3})"
+_PLAIN: Final = r"(?:[A-Za-z]{1,12}|[A-Za-z]{2}[-_][A-Za-z]{2}|\d{1,3}|\d{1,2}-[A-Z][a-z]{2}-\d{4})"
 _PLAIN_COOKIES: Final = re.compile(
     rf"[\w.-]{{1,40}}={_PLAIN}?(?:;[ ]?(?:[Pp]ath=[^\s;]{{0,80}}|[Mm]ax-[Aa]ge=\d{{1,12}}"
     rf"|[Ee]xpires=[\w ,:+-]{{1,40}}|[Dd]omain=[^\s;]{{1,80}}"
@@ -134,7 +135,7 @@ _SCHEMES: Final = frozenset(
 )
 _RESOURCE_BEFORE: Final = re.compile(r"\barn:[\w:-]{1,70}:\Z")
 """The beginning of the name of a resource of AWS, such as a secret: its parts are joined by colons."""
-_CODE_CALL: Final = re.compile(r"[A-Za-z_$][\w.$]{0,100}(?:<[\w., |]{0,40}>)?\Z")
+_CODE_CALL: Final = re.compile(r"[A-Za-z_$][\w.$)]{0,100}(?:<[\w., |]{0,40}>)?\Z")
 _SECTION: Final = re.compile(r"(?:^|\n|\\n|\")\[[\w.: -]{1,60}\][ \t]{0,8}(?:\r|\n|\\)")
 
 
@@ -215,7 +216,8 @@ def _read_header(text: str, start: int) -> Value | None:
         return None
     scheme = _SCHEME.match(value)
     first = (scheme[2] if scheme else value).split()[0] if value else ""
-    if (is_ordinary(first) and "=[redacted" not in first) or (
+    is_call = not quote and not scheme and "(" in first
+    if (is_ordinary(first, is_quoted=not is_call) and "=[redacted" not in first) or (
         is_plain_word(first) and len(first) < _MIN_PLAIN_TOKEN_CHARS and "=" not in value
     ):
         return None
@@ -320,7 +322,7 @@ def _is_next_secret(text: str, name: Name, word: str) -> bool:
     is_line = before.endswith(("\n", "\\n", '"', "'")) or not before.strip()
     is_whole = is_line and name.text.lower() in words_of("whole names") and not word.startswith("-")
     if is_whole or _LOGIN_BEFORE.search(before):
-        return not is_ordinary(word)
+        return not is_ordinary(word) and (name.strength > Strength.WEAK or is_weak_secret(word, name.text))
     if name.text == "PASS" and (
         is_line or before.endswith(("C: ", "> ", "FTP: "))
     ):  # to a server of mail or files
@@ -333,7 +335,7 @@ def _is_next_secret(text: str, name: Name, word: str) -> bool:
     is_another_name = word.startswith("-") or (not is_column and ("=" in word or ":" in word))
     is_resource = name.text.lower() in {"secret", "secrets", "token"}  # `kubectl get secret db-1`
     word = word.rstrip(".!?)")
-    return not is_another_name and (looks_secret(word) or (not is_resource and looks_like_password(word)))
+    return not is_another_name and (looks_secret(word) or (not is_resource and is_likely_secret(word, name)))
 
 
 def _read_braced(text: str, name: Name) -> Value | None:
@@ -354,11 +356,13 @@ def _read_user_and_password(text: str, name: Name) -> Value | None:
     match = _USER_AND_PASSWORD.match(text, name.end)
     if not match or name.strength is Strength.HEADER or not is_likely_secret(match[1].rstrip(".,;)"), name):
         return None
-    return Value(*match.span(1), "")
+    is_test = is_identifier(match[0].lstrip(" \t:="))  # `PASS: TestLogin/case_2`
+    return None if is_test else Value(*match.span(1), "")
 
 
 def _read_multipart(text: str, name: Name) -> Value | None:
-    match = _MULTIPART.match(text, name.end)
+    is_part = "name=" in text[max(0, name.start - _SEEN_BEFORE) : name.start]
+    match = _MULTIPART.match(text, name.end) if is_part else None
     value = _WHOLE_LINE.match(text, match.end()) if match else None
     is_secret = value and is_secret_value(value[0], name.text, name.strength)
     return Value(*value.span(), "") if value and is_secret else None

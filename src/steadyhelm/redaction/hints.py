@@ -27,7 +27,7 @@ _MAX_MOVED: Final = 3
 _ANY_ENDING: Final = (("", ""),)
 _ENDINGS: Final = {
     "|": (("[^A-Za-z0-9_]", ""),),
-    ",": (("[ ]", ""), ("[\"'\\\\]", "(?:(?<=[\"'])|\\\\{0,7}[\"']),")),
+    ",": (("[ ]", ""), ("[\"'\\\\]", "(?:(?<=[\"'])|\\\\{0,7}[\"'])[,}]")),
 }
 """What follows a word that is found only where it ends: a character, and what must come after that."""
 

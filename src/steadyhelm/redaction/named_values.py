@@ -9,6 +9,7 @@ from steadyhelm.redaction.values import (
     is_ordinary,
     is_short_number,
     looks_like_password,
+    looks_made,
     looks_secret,
 )
 
@@ -16,13 +17,10 @@ _MIN_PLAIN_NUMBER: Final = 6
 _MAX_PIN_DIGITS: Final = 8
 _WORDS_AND_NUMBER: Final = re.compile(r"[a-z]{3,20}(?:[-_.][a-z]{3,20}){1,4}[-_.]\d{1,4}\Z")
 """Words as people choose them for a password; elsewhere an identifier looks like this."""
-_MADE_PASSWORD: Final = re.compile(
-    r"(?:[a-z]{3,12}[-_.]){3,7}[a-z]{3,12}\Z|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z"
-)
-"""Words or hex digits as a program makes them into a password."""
 _RESOURCES: Final = ("tok", "secret", "key", "auth", "cred", "cookie", "bearer")
 """Words of what has a name or an id itself: `secret db-1`, `token 3f2a9c11`."""
 _NAME_ENDINGS: Final = ("password", "passwd", "passphrase", "secret", "token", "key", "credentials")
+_SHORT_PASSWORDS: Final = ("pass", "passe", "pw", "pwd")
 _CARD_CODE: Final = re.compile(r"(?:cvv2?|cvc2?|csc|security_?code)\Z", re.IGNORECASE)
 """The name of the few digits on a card, which are a secret although they are a short number."""
 _MIN_CARD_CODE_DIGITS: Final = 3
@@ -68,7 +66,7 @@ def is_weak_secret(value: str, name: str) -> bool:
         return value.isdigit() and not is_short_number(value) and len(value) <= _MAX_PIN_DIGITS
     if looks_secret(value) or holds_base64_pair(value):
         return True
-    if lowered.endswith(("pass", "pw", "pwd")) and _WORDS_AND_NUMBER.match(value):
+    if lowered.endswith(_SHORT_PASSWORDS) and (_WORDS_AND_NUMBER.match(value) or looks_made(value)):
         return True
     return not lowered.endswith(("key", "keys")) and looks_like_password(value)
 
@@ -94,7 +92,7 @@ def is_likely_secret(value: str, name: Name) -> bool:
     has_number = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
     if is_password and has_number and _WORDS_AND_NUMBER.match(value):
         return True
-    return names_password(name) and _MADE_PASSWORD.match(value) is not None
+    return names_password(name) and looks_made(value)
 
 
 def names_password(name: Name) -> bool:

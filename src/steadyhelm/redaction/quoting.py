@@ -3,12 +3,10 @@
 import re
 from typing import Final, NamedTuple
 
-QUOTE: Final = (
-    r"(?:\\{0,16}[\"'`]|[\u201c\u201d\u201e]|\\{1,4}u201[cde]|%2[27]|&quot;|&#3[49];|&apos;|\\{1,4}u002[27])"
-)
+QUOTE: Final = r"(?:\\{0,16}[\"'`]|[\u201c\u201d\u201e]|\\{1,4}u201[cde]|%2[27]|\\{1,4}u002[27])"
 SPACE: Final = r"(?:[ \t\r\n]|\\{1,8}[nrt]|%20|%0[AaDd])"
 BREAK: Final = r"(?:\r?\n|\\{1,4}r\\{1,4}n|\\{1,4}n)"
-OPERATOR: Final = r"(?:=>|:=|\?=|={1,3}|::(?=[ ])|:(?!:)|\uff1a|%3[AaDd]|\\{1,4}u003[da]|&#61;)"
+OPERATOR: Final = r"(?:=>|:=|\?=|={1,3}|::(?=[ ])|:(?!:)|\uff1a|%3[AaDd]|\\{1,4}u003[da])"
 
 MAX_UNQUOTED_CHARS: Final = 400
 _MAX_CHARS: Final = 4096
@@ -21,7 +19,7 @@ _CLOSING: Final = {
 """Quotes that another one closes, as they are and in escapes of JSON."""
 _UNQUOTED: Final = re.compile(
     r"(?:[^\s\\&\"'`,;(){}\[\]<>|]|[\"'`](?=[^\s,;:)\]}>&\\])"
-    r"|[,;|(){}\[\]<>](?=[^\s\"'`\\\])},;])(?![\w.-]{1,40}[=:])){1,400}"  # MAX_UNQUOTED_CHARS
+    r"|[&,;|(){}\[\]<>](?=[^\s\"'`\\\])},;&])(?![\w.-]{1,40}[=:])){1,400}"  # MAX_UNQUOTED_CHARS
 )
 _URL_ENCODED_END: Final = re.compile(r"%(?:26|22|27|2C|7D|20|0A|0D)", re.IGNORECASE)
 

@@ -23,6 +23,12 @@ from steadyhelm.redaction.foreign_names import find_foreign_assigned, may_have_f
 from steadyhelm.redaction.hint_index import HintIndex, search_hint
 from steadyhelm.redaction.hints import drop_longer, find_words
 from steadyhelm.redaction.names import words_of
+from steadyhelm.redaction.presentation import (
+    restore_prefixes,
+    strip_encoded_signs,
+    strip_prefixes,
+    strip_signs,
+)
 from steadyhelm.redaction.structures import StructureRedactor
 from steadyhelm.redaction.tokens import (
     SecretSpan,
@@ -33,9 +39,7 @@ from steadyhelm.redaction.tokens import (
 )
 
 _PLAIN_WORD: Final = re.compile(r"[a-z0-9_.-]+\Z")
-_COLOUR: Final = re.compile(r"(?:\x1b|\\{1,8}u001b)\[[0-9;]{0,16}[mK]")
-"""What a terminal is told about the colour of a text; programs write it around names and values."""
-_ENCODED_COLOUR: Final = re.compile(rb"\\{1,8}u001b\[[0-9;]{0,16}[mK]")
+_JSON_BEGINS: Final = frozenset("{[")
 _HARMLESS_KEPT: Final = 256
 _MAX_KEPT_BYTES: Final = 4096
 _DIGEST_BYTES: Final = 16
@@ -83,16 +87,17 @@ class Redactor:
         return False
 
     def _is_suspicious(self, encoded: bytes) -> bool:
+        has_escapes = b"\\u" in encoded
+        if has_escapes or b"&" in encoded:
+            encoded = strip_encoded_signs(encoded)
         if may_have_random_text(encoded):
             return True
-        if b"u001b[" in encoded:
-            encoded = _ENCODED_COLOUR.sub(b"", encoded)
         text = encoded.decode("latin-1")  # one character a byte; what is not ASCII does not matter here
         return (
             self._confirm_hint(text, encoded)
             or any(find_tokens(text, encoded))
             or any(find_url_credentials(text, is_gate=True))
-            or may_have_foreign_name(encoded)
+            or may_have_foreign_name(encoded, has_escapes=has_escapes)
         )
 
     def _confirm_hint(self, text: str, encoded: bytes) -> bool:
@@ -141,7 +146,7 @@ class Redactor:
     def _redact_all(self, text: str, *, is_id: bool = False) -> str:
         if text in self._plain_texts:
             return text
-        redacted = self._redact_coloured(text, is_id=is_id)
+        redacted = self._redact_shown(text, is_id=is_id)
         # For an id fewer rules hold: what stays in one may be redacted elsewhere.
         if redacted is text and not is_id and len(text) <= _MAX_KEPT_BYTES:
             if len(self._plain_texts) >= _HARMLESS_KEPT:
@@ -149,15 +154,34 @@ class Redactor:
             self._plain_texts.add(text)
         return redacted
 
-    def _redact_coloured(self, text: str, *, is_id: bool) -> str:
-        if "\x1b[" not in text and "u001b[" not in text:
-            return self._redact_plain(text, is_id=is_id)
-        plain = _COLOUR.sub("", text)
-        redacted = self._redact_plain(plain, is_id=is_id)
-        return text if redacted == plain else redacted
+    def _redact_shown(self, text: str, *, is_id: bool) -> str:
+        shown = strip_signs(text)
+        redacted = self._redact_json(self._redact_lines(shown, is_id=is_id))
+        if redacted == shown:
+            return text
+        if shown is text:
+            return redacted
+        with_signs = self._redact_lines(text, is_id=is_id)
+        return with_signs if strip_signs(with_signs) == redacted else redacted
 
-    def _redact_plain(self, text: str, *, is_id: bool = False) -> str:
+    def _redact_json(self, text: str) -> str:
+        """Return a text that is JSON without what is secret by its place in the data."""
+        if text[:1] not in _JSON_BEGINS:
+            return text
+        try:
+            plain = msgspec.json.decode(text)
+            redacted = self._structures.redact(plain)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return text
+        return text if redacted == plain else msgspec.json.encode(redacted).decode()
+
+    def _redact_lines(self, text: str, *, is_id: bool = False) -> str:
         found = self._hints.find(to_bytes(text).lower())
+        plain = strip_prefixes(text) if found else text
+        redacted = self._redact_plain(plain, found, is_id=is_id)
+        return redacted if plain is text else restore_prefixes(redacted, plain, text)
+
+    def _redact_plain(self, text: str, found: set[str], *, is_id: bool = False) -> str:
         shapes = found & _load_shape_literals()
         if shapes:
             text = _replace(text, find_private_keys(text))

@@ -24,7 +24,10 @@ _IS: Final = re.compile(
 _IS_FINNIC: Final = re.compile(r"[ \t]{1,3}on[ \t]{1,3}")
 _FINNIC_NAMES: Final = frozenset({"salasana", "tunnussana", "parool"})
 """Names in languages whose word for `is` is an ordinary word of others."""
-_WORDS: Final = r"(?![ ](?:manager|policy|hint|rule|hash|store|strength))(?:[ ][\w@.'-]{1,40}){1,8}:"
+_WORDS: Final = (
+    r"(?![ ](?:manager|policy|hint|rule|hash|store|strength|checked|tried|tested|found|left|used))"
+    r"(?:[ ][\w@.'-]{1,40}){1,8}:"
+)
 _WORDS_AND_COLON: Final = re.compile(_WORDS + "[ ]")
 """What is between the two in `A temporary password is generated for ann@host: hunter2`."""
 _MADE: Final = re.compile(r"(?:[ ][\w@.'-]{1,40}){1,4}:[ ]")
@@ -60,9 +63,14 @@ def _read_said(text: str, name: Name, match: re.Match[str] | None) -> Value | No
     content = (
         text[value.start : value.end].rstrip(".,;:!?)") if not value.quote else text[value.start : value.end]
     )
+    is_sure = name.strength > Strength.WEAK and match is not None and match[0].strip() not in {"to", "as"}
     is_said = (
         is_likely_secret(content, name)
-        or (value.quote and (" " not in content or "phrase" in name.text) and not is_ordinary(content))
+        or (is_sure and value.quote and _is_quoted_secret(content, name))
         or (content.isdigit() and is_secret_value(content, name.text, name.strength))
     )
     return Value(value.start, value.start + len(content), value.quote) if is_said else None
+
+
+def _is_quoted_secret(content: str, name: Name) -> bool:
+    return (" " not in content or "phrase" in name.text) and not is_ordinary(content)

@@ -10,7 +10,7 @@ from steadyhelm.redaction.commands import find_secret_arguments
 from steadyhelm.redaction.named_values import is_card_code, is_secret_value
 from steadyhelm.redaction.names import DESCRIPTIVE_MEMBERS, Strength, has_id_name, words_of
 from steadyhelm.redaction.tables import read_parameters
-from steadyhelm.redaction.values import is_ordinary, looks_like_password, looks_secret
+from steadyhelm.redaction.values import is_ordinary, looks_like_password, looks_made, looks_secret
 
 _JSON_TYPES: Final = frozenset({"string", "object", "array", "integer", "number", "boolean", "null"})
 _KEY_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k", "oth"})
@@ -21,6 +21,8 @@ _TABLE_ROWS: Final = frozenset({"rows", "data", "values", "records", "results"})
 _DOUBTFUL_NAMES: Final = frozenset({"type", "question", "prompt"})
 """Fields that name the value of another one only sometimes."""
 _STATEMENTS: Final = frozenset({"sql", "query", "statement"})
+_COMMANDS: Final = frozenset({"cmd", "command", "program", "executable", "exe", "bin", "tool", "process"})
+_ARGUMENTS: Final = frozenset({"args", "argv", "arguments", "params", "parameters", "cmd_args"})
 _PARAMETERS: Final = frozenset({"params", "parameters", "args", "values", "bindings"})
 _WELL_KNOWN_USERS: Final = frozenset(
     {"root", "admin", "administrator", "Administrator", "postgres", "sa", "sysdba"}
@@ -105,7 +107,7 @@ class StructureRedactor:
         return self._redact_field(item, key, strength)
 
     def _redact_dict(self, value: dict[str, Any]) -> dict[str, Any]:
-        value = self._redact_parameters(self._redact_table(value))
+        value = self._redact_command(self._redact_parameters(self._redact_table(value)))
         pair = self._find_pair(value)
         is_key = "kty" in value
         is_manifest = value.get("kind") == "Secret"
@@ -175,6 +177,22 @@ class StructureRedactor:
             columns = {at: name for at, name in enumerate(names) if self._names.judge(name)}
             row = self._redact_row(row, columns, len(names)) if columns else row
         return value if row is value[given] else value | {given: row}
+
+    def _redact_command(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return a command that has its arguments in another field, without the secrets among them."""
+        command = next((value[it] for it in sorted(_COMMANDS & value.keys())), None)
+        given = next((it for it in sorted(_ARGUMENTS & value.keys())), "")
+        arguments = value.get(given)
+        if isinstance(command, str) and isinstance(arguments, str):
+            redacted = self._redact_text(f"{command} {arguments}")
+            is_kept = not redacted.startswith(f"{command} ") or redacted.endswith(arguments)
+            return value if is_kept else value | {given: redacted[len(command) + 1 :]}
+        first = command.split() if isinstance(command, str) else command
+        if not isinstance(first, list) or not isinstance(arguments, list):
+            return value
+        words = [*first, *arguments]
+        self._redact_arguments(words, redacted_words := list(words))
+        return value | {given: redacted_words[len(first) :]}
 
     def _redact_row(self, row: Any, columns: dict[int, str], width: int) -> Any:
         if not isinstance(row, list) or len(row) != width:
@@ -276,7 +294,7 @@ def _is_login(value: list[Any], key: str) -> bool:
         len(value) == _PAIR
         and all(isinstance(item, str) for item in value)
         and key.lower().endswith("auth")
-        and looks_like_password(value[1])
+        and (looks_like_password(value[1]) or looks_made(value[1]))
     )
 
 

@@ -13,12 +13,14 @@ _MIN_COLUMNS: Final = 2
 
 _BREAK: Final = re.compile(BREAK)
 _CELL: Final = re.compile(r"[\w ./#-]{1,40}\Z")
-_CELL_SIGNS: Final = " \t\r\"'`\\|"
+_LINES: Final = frozenset("|\u2502\u2503")
+"""Signs that are also at the beginning and at the end of a row."""
+_CELL_SIGNS: Final = " \t\r\"'`\\|\u2502\u2503"
 _ALIGNED_CELL: Final = re.compile(r"[^\s\"'\\]+(?:[ ][^\s\"'\\]+)*")
-_STRING_BEGIN: Final = re.compile(r".{0,300}(?<![\\,;|])\"(?=[\w|\\ -])", re.DOTALL)
-_STRING_END: Final = re.compile(r"(?<!\\)\\{0,2}\"[ ]?[}\],]")
+_STRING_BEGIN: Final = re.compile(r".{0,300}(?<![\\,;|])[\"'](?=[\w|\\ -])", re.DOTALL)
+_STRING_END: Final = re.compile(r"(?<!\\)\\{0,2}[\"'][ ]?[}\],]")
 _CODE: Final = re.compile(r"[=(){}\[\]]")
-_RULER: Final = re.compile(r"[-+|:= \t]{3,400}\Z")
+_RULER: Final = re.compile(r"[-+|:= \t\u2500-\u257f]{3,400}\Z")
 _SQL_VALUES: Final = re.compile(r"[\w\s,`\"\[\]]{0,200}\)\s{1,4}VALUES\s{0,4}\(", re.IGNORECASE)
 _SQL_VALUE: Final = re.compile(r"\s{0,4}(?:N?\\{0,4}'([^'\\]{0,200})\\{0,4}'|[^,()']{0,100})\s{0,4}(?:,|\))")
 _INSERTED: Final = re.compile(
@@ -58,11 +60,11 @@ def find_column(text: str, name: Name) -> Iterator[Value]:
     if not line_end or values:
         return
     head = text[begin : line_end.start()]
-    sign = next((sign for sign in ("|", "\\t", "\t", ",", ";") if sign in head), "")
+    sign = next((sign for sign in ("|", "\u2502", "\u2503", "\\t", "\t", ",", ";") if sign in head), "")
     cells = head.split(sign) if sign else [head]
     column = head[: name.start - begin].count(sign) if sign else 0
     is_head = all(
-        _CELL.match(cell.strip(_CELL_SIGNS)) or (sign == "|" and not cell.strip()) for cell in cells
+        _CELL.match(cell.strip(_CELL_SIGNS)) or (sign in _LINES and not cell.strip()) for cell in cells
     )
     if is_head and not sign:
         yield from _read_aligned(text, line_end.end(), (head, name.start - begin), name)

@@ -67,7 +67,7 @@ _PUBLIC_BLOCK: Final = re.compile(
 _SEEN_BEFORE: Final = 32
 _HEX_TOKEN_CHARS: Final = 32
 _NUMBERS_BEFORE: Final = re.compile(r"[0-9]/[0-9]{12,18}:\Z")
-_REGIONAL_KEY: Final = re.compile(r"[0-9a-f]{32}-us[0-9]{1,2}")
+_KEY_WITH_PARTS: Final = re.compile(r"[0-9a-f]{32}-(?:us[0-9]{1,2}|[0-9a-f]{8}-[0-9a-f]{8})")
 
 
 def find_tokens(text: str, data: bytes | None = None) -> Iterator[SecretSpan]:
@@ -79,11 +79,11 @@ def find_tokens(text: str, data: bytes | None = None) -> Iterator[SecretSpan]:
     at = 0
     shapes = _load_shapes()
     for begin, end in _find_runs(data or to_bytes(text), _WORDS, _MIN_TOKEN_CHARS):
+        before = begin - 1 if begin and text[begin - 1] in "\\%" else begin
         if begin >= at and _has_hex_token(text, begin, end):
-            yield SecretSpan(begin, end, "token of a service")
+            yield SecretSpan(2 * begin - before, end, "token of a service")
             at = end
             continue
-        before = begin - 1 if begin and text[begin - 1] in "\\%" else begin
         if not _may_have_token(text[before:end]):
             continue
         for head in shapes.heads.finditer(text, begin, end):
@@ -155,17 +155,20 @@ def _keep_answers(judge: Callable[[AnyStr], bool]) -> Callable[[AnyStr], bool]:
 
 
 def _has_hex_token(text: str, begin: int, end: int) -> bool:
-    """Return whether a run is a token of hex digits without a prefix: `1/12000000001:<hex>`, `<hex>-us14`."""
-    size = end - begin
-    if size == _HEX_TOKEN_CHARS:
+    """Return whether a run is a token of hex digits without a prefix: `1/12000000001:<hex>`, `<hex>-us14`.
+
+    Behind a backslash the letter of an escape is in front of it.
+    """
+    if end - begin == _HEX_TOKEN_CHARS:
         return (
             text[begin - 1 : begin] == ":"
             and _NUMBERS_BEFORE.search(text[max(0, begin - 24) : begin]) is not None
         )
-    return (
-        text.startswith("-us", begin + _HEX_TOKEN_CHARS)
-        and _REGIONAL_KEY.fullmatch(text, begin, end) is not None
-    )
+    dash = text.find("-", begin + _HEX_TOKEN_CHARS, begin + _HEX_TOKEN_CHARS + 2)
+    if dash < 0:
+        return False
+    start = begin + (text[begin - 1 : begin] == "\\")
+    return dash - start == _HEX_TOKEN_CHARS and _KEY_WITH_PARTS.fullmatch(text, start, end) is not None
 
 
 @_keep_answers

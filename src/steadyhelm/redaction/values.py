@@ -31,6 +31,9 @@ _CASES: Final = bytes.maketrans(
 )
 _CHANGES: Final = (b"lU", b"l0", b"U0", b"0l", b"0U")
 """Changes of kind between neighbours; a capital before a small letter is how words begin, and is left out."""
+_MADE_PASSWORD: Final = re.compile(
+    r"(?:[a-z]{3,12}[-_.]){3,7}[a-z]{3,12}\Z|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z|[0-9]{6,12}\Z"
+)
 _BASE64_PAIR: Final = re.compile(r"[A-Za-z0-9+/]{6,2000}={0,2}\Z")
 
 
@@ -46,7 +49,9 @@ def is_ordinary(value: str, *, is_quoted: bool = True, is_phrase: bool = False) 
         or value.lower().rstrip(".,;:!?)") in _entry("word about a secret").word_set
     ):
         return True
-    if _matches("placeholder", value) or _matches("path or address", value):
+    if _matches("placeholder", value):
+        return True
+    if _matches("path or address", value) and (value.islower() or not _is_mixed(value)):
         return True
     if " " in value:
         words = "words in a message" if is_phrase else "words in a sentence"
@@ -59,6 +64,11 @@ def is_ordinary(value: str, *, is_quoted: bool = True, is_phrase: bool = False) 
 def is_short_number(value: str) -> bool:
     """Return whether a value is a number too short to be a password, or no whole number."""
     return bool(_NUMBER.match(value)) and (len(value) < _MIN_NUMBER_DIGITS or not value.isdigit())
+
+
+def is_identifier(value: str) -> bool:
+    """Return whether a value is an identifier, a date or the name of a test."""
+    return _matches("identifier", value)
 
 
 def is_plain_word(value: str) -> bool:
@@ -74,7 +84,7 @@ def looks_secret(value: str) -> bool:
     """
     if len(value) < _MIN_WEAK_CHARS or not _TOKEN_CHARS.match(value) or is_ordinary(value, is_quoted=False):
         return False
-    if _matches("identifier", value):
+    if is_identifier(value):
         return False
     return bool(_HEX.match(value)) or (measure_mixing(value) >= MIN_MIXING and not value.isalpha())
 
@@ -87,10 +97,18 @@ def looks_like_password(value: str) -> bool:
         or is_ordinary(value, is_quoted=False)
     ):
         return False
-    if _matches("identifier", value) or is_short_number(value):
+    if is_identifier(value) or is_short_number(value):
         return False
     has_letter = any(map(str.isalpha, value))
     return has_letter and (any(map(str.isdigit, value)) or bool(_SYMBOL.search(value)))
+
+
+def looks_made(value: str) -> bool:
+    """Return whether a value looks as a program makes a password: words, hex digits or digits.
+
+    Elsewhere an identifier looks like this.
+    """
+    return _MADE_PASSWORD.match(value) is not None
 
 
 def looks_random(run: str) -> bool:
