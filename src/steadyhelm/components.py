@@ -54,7 +54,7 @@ def open_store(
 ) -> SQLStore:
     """Return the store the settings name; raises StoreError with what to do when it cannot be used.
 
-    A server that `may_be_away` need not answer yet: what is written waits for it.
+    A database that `may_be_away` need not be usable yet: what is written waits for it.
     """
     return stores.open_store(
         settings.database,

@@ -23,8 +23,8 @@ def open_store(
 ) -> "SQLStore":
     """Return the store at a location: a SQLite file, or a database of PostgreSQL.
 
-    `synchronous` is for a file: a server has a setting of its own. A server that `may_be_away` need not
-    answer yet: what is written waits for it.
+    `synchronous` is for a file: a server has a setting of its own. A database that `may_be_away` need not
+    answer yet, or may be on a disk that is full at the moment: what is written waits for it.
     Raises StoreError, or SettingsError, with what to do when it cannot be used.
     """
     location = where if isinstance(where, DatabaseLocation) else DatabaseLocation(os.fspath(where))
@@ -36,4 +36,10 @@ def open_store(
         )
     from steadyhelm.stores.sqlite import SQLiteStore  # noqa: PLC0415 - only the one that is used
 
-    return SQLiteStore(location.path, read_only=read_only, synchronous=synchronous, timeout_s=timeout_s)
+    return SQLiteStore(
+        location.path,
+        read_only=read_only,
+        synchronous=synchronous,
+        timeout_s=timeout_s,
+        may_be_away=may_be_away,
+    )

@@ -74,6 +74,7 @@ class SQLiteConnections(WriterTransactions[TrackedConnection]):
         self._timeout_s = timeout_s
         self._on_rollback = on_rollback
         self._closed = False
+        self._is_prepared = True
         self._pid = os.getpid()
         self._reset()
         _all_open.add(self)
@@ -95,6 +96,8 @@ class SQLiteConnections(WriterTransactions[TrackedConnection]):
                 yield self._writer
             return
         _let_forks_pass()
+        if not self._is_prepared:
+            self.require_database()
         reader = self._get_reader()
         with translate_errors(self.path), reader.in_use:
             if reader.file != identify(self.path):
@@ -203,11 +206,17 @@ class SQLiteConnections(WriterTransactions[TrackedConnection]):
             self._on_rollback()
             with contextlib.suppress(sqlite3.Error):
                 writer.close()
-        if before is not None and before != identify(self.path):
+        is_replaced = before is not None and before != identify(self.path)
+        if is_replaced or not self._is_prepared:
             prepare(self.path, timeout_s=self._timeout_s)
-            self.replacements += 1
+            self._is_prepared = True
+            self.replacements += is_replaced
         self._file = identify(self.path)
         self._writer = open_for_writing(self.path, synchronous=self._synchronous, timeout_s=self._timeout_s)
+
+    def expect_unprepared(self) -> None:
+        """Create or migrate the file before the next transaction: that could not be done yet."""
+        self._is_prepared = False
 
     def _require_open(self) -> None:
         if self._closed:

@@ -1,6 +1,7 @@
 """Open a database file: recognise it before touching it, create it, migrate it."""
 
 import contextlib
+import errno
 import os
 import sqlite3
 import time
@@ -162,8 +163,11 @@ def _create(path: Path, migrations: Sequence[Migration]) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
         with _lock_folder(path.parent):
             _move_into_place(fresh, path)
+    except (OSError, sqlite3.Error) as exc:
+        raise StoreError(f"The database {path} could not be created: {exc}. Check the disk.") from exc
     finally:
-        fresh.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -274,6 +278,32 @@ def resolve_path(path: str | os.PathLike[str]) -> Path:
 
 _PRIMARY_CODE_MASK: Final = 0xFF
 _DAMAGED_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PASSING_CODES: Final = (
+    *_DAMAGED_CODES,  # of a file that is being created: a disk that reports errors
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PROTOCOL,
+)
+_PASSING_ERRNOS: Final = frozenset(
+    getattr(errno, name)
+    for name in (
+        "EAGAIN",
+        "EBUSY",
+        "EDQUOT",
+        "EINTR",
+        "EIO",
+        "EMFILE",
+        "ENFILE",
+        "ENOLCK",
+        "ENOMEM",
+        "ENOSPC",
+        "ESTALE",
+    )
+    if hasattr(errno, name)
+)
 _MESSAGES: Final = {
     sqlite3.SQLITE_FULL: "could not be written: the disk is full. Make room, or move it (setting db)",
     sqlite3.SQLITE_BUSY: "is in use by another process that does not let go. Try again, or end that process",
@@ -283,6 +313,22 @@ _MESSAGES: Final = {
     sqlite3.SQLITE_PERM: "cannot be opened. Check the permissions of the file",
     sqlite3.SQLITE_IOERR: "could not be read or written: the disk reports an error. Check the disk",
 }
+
+
+def may_pass(path: Path, error: StoreError) -> bool:
+    """Return whether what keeps a file from being opened may be over soon: a full disk, too many open files.
+
+    A folder in its place, missing permissions and a damaged file stay until a person changes something.
+    """
+    if isinstance(error, (BrokenStoreError, NewerStoreError)):
+        return False
+    cause = error.__cause__
+    if isinstance(cause, OSError):
+        return cause.errno in _PASSING_ERRNOS
+    code = getattr(cause, "sqlite_errorcode", 0) & _PRIMARY_CODE_MASK
+    if code == sqlite3.SQLITE_CANTOPEN:  # too many open files, or a file of somebody else
+        return os.access(path, os.R_OK | os.W_OK) if path.is_file() else os.access(path.parent, os.W_OK)
+    return code in _PASSING_CODES
 
 
 def is_busy(exc: BaseException) -> bool:

@@ -9,11 +9,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
+from steadyhelm.errors import StoreError
 from steadyhelm.journal.abandoned import describe_pending
+from steadyhelm.logs import logger
 from steadyhelm.stores.connections import SQLiteConnections
 from steadyhelm.stores.locations import DatabaseLocation
 from steadyhelm.stores.opening import (
     copy_database,
+    may_pass,
     prepare,
     require_current,
     resolve_path,
@@ -150,6 +153,8 @@ class SQLiteStore(SQLiteUpkeep, SQLStore):
         synchronous: NORMAL may lose the last moments when the power fails (never when a process dies);
             FULL does not, and writes more slowly.
         timeout_s: How long to wait for another process that is writing.
+        may_be_away: Do not raise when the disk is full, too many files are open or the disk reports an
+            error: whoever writes tries again, and the file is created when that succeeds.
     """
 
     def __init__(
@@ -159,13 +164,10 @@ class SQLiteStore(SQLiteUpkeep, SQLStore):
         read_only: bool = False,
         synchronous: str = "NORMAL",
         timeout_s: float = 5.0,
+        may_be_away: bool = False,
     ) -> None:
         self.path = resolve_path(path)
         level = validate_synchronous(synchronous)
-        if read_only:
-            require_current(self.path)
-        else:
-            prepare(self.path, timeout_s=timeout_s)
         self._row_ids = RowIds()
         self._connections = SQLiteConnections(
             self.path,
@@ -174,6 +176,19 @@ class SQLiteStore(SQLiteUpkeep, SQLStore):
             timeout_s=timeout_s,
             on_rollback=self._row_ids.clear,
         )
+        if read_only:
+            require_current(self.path)
+        else:
+            self._prepare(timeout_s, may_be_away=may_be_away)
+
+    def _prepare(self, timeout_s: float, *, may_be_away: bool) -> None:
+        try:
+            prepare(self.path, timeout_s=timeout_s)
+        except StoreError as exc:
+            if not may_be_away or not may_pass(self.path, exc):
+                raise
+            logger.warning("%s Steps wait until it can be opened.", exc)
+            self._connections.expect_unprepared()
 
     @property
     def location(self) -> DatabaseLocation:
