@@ -77,6 +77,16 @@ def read_applied_migrations(path: Path, *, migrations: Sequence[Migration] = MIG
 
 
 def _select_migrations(path: Path) -> list[str]:
+    try:
+        return _select_migrations_once(path)
+    except (sqlite3.Error, BrokenStoreError) as exc:
+        if isinstance(exc, sqlite3.Error) and _get_primary_code(exc) not in _DAMAGED_CODES:
+            raise
+        # SQLite takes one read that fails for damage: only what is damaged twice is.
+        return _select_migrations_once(path)
+
+
+def _select_migrations_once(path: Path) -> list[str]:
     # Without a log next to it nothing is pending, and opening it as immutable leaves no files behind.
     reader = connect(path, "mode=ro" if _has_log(path) else "immutable=1", 1.0)
     with contextlib.closing(reader):
@@ -85,6 +95,8 @@ def _select_migrations(path: Path) -> list[str]:
         try:
             rows = reader.execute("SELECT name FROM migrations ORDER BY rowid").fetchall()
         except sqlite3.OperationalError as exc:
+            if _get_primary_code(exc) != sqlite3.SQLITE_ERROR:
+                raise
             raise build_broken_store_error(path, f"lacks the record of its own schema ({exc})") from exc
     return [name for (name,) in rows]
 
@@ -325,7 +337,7 @@ def may_pass(path: Path, error: StoreError) -> bool:
     cause = error.__cause__
     if isinstance(cause, OSError):
         return cause.errno in _PASSING_ERRNOS
-    code = getattr(cause, "sqlite_errorcode", 0) & _PRIMARY_CODE_MASK
+    code = _get_primary_code(cause)
     if code == sqlite3.SQLITE_CANTOPEN:  # too many open files, or a file of somebody else
         return os.access(path, os.R_OK | os.W_OK) if path.is_file() else os.access(path.parent, os.W_OK)
     return code in _PASSING_CODES
@@ -333,8 +345,12 @@ def may_pass(path: Path, error: StoreError) -> bool:
 
 def is_busy(exc: BaseException) -> bool:
     """Return whether another process has to let go of the database first."""
-    code = getattr(exc, "sqlite_errorcode", 0) if isinstance(exc, sqlite3.OperationalError) else 0
-    return code & _PRIMARY_CODE_MASK == sqlite3.SQLITE_BUSY
+    return isinstance(exc, sqlite3.OperationalError) and _get_primary_code(exc) == sqlite3.SQLITE_BUSY
+
+
+def _get_primary_code(exc: BaseException | None) -> int:
+    code: int = getattr(exc, "sqlite_errorcode", 0)
+    return code & _PRIMARY_CODE_MASK
 
 
 @contextmanager
@@ -348,7 +364,7 @@ def translate_errors(path: Path) -> Iterator[None]:
 
 def to_store_error(path: Path, exc: sqlite3.Error) -> StoreError:
     """Return the error to raise for one of SQLite's."""
-    code = getattr(exc, "sqlite_errorcode", 0) & _PRIMARY_CODE_MASK
+    code = _get_primary_code(exc)
     if code in _DAMAGED_CODES:
         return build_broken_store_error(path, f"is damaged or is not a database ({exc})")
     message = _MESSAGES.get(code)
