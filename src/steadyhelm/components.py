@@ -94,7 +94,7 @@ def read_data_files() -> None:
 
 def make_detector_factory(settings: Settings, health: Health | None = None) -> Callable[[], list[Detector]]:
     """Return a function that makes fresh detectors; every option is checked now, not during a run."""
-    installed = registry.names(registry.DETECTORS)
+    installed = registry.list_names(registry.DETECTORS)
     unknown = sorted(set(settings.detectors) - set(installed))
     if unknown:
         from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake only
@@ -291,7 +291,7 @@ def price_answer(
 
 def find_channel(url: str) -> str:
     """Return the name of the channel for this address."""
-    for name in registry.names(registry.CHANNELS):
+    for name in registry.list_names(registry.CHANNELS):
         if name != "webhook" and registry.load(registry.CHANNELS, name).matches(url):
             return name
     return "webhook"

@@ -62,7 +62,7 @@ class DetectorType:
     RESOURCE_SPIKE: Final = "resource_spike"
 
 
-_KIND_OF_DETECTOR: Final[Any] = ""
+_KIND_NOT_GIVEN: Final[Any] = ""
 _KIND_BY_DETECTOR: Final[dict[str, Kind]] = {
     DetectorType.ACTION_LOOP: "loop",
     DetectorType.GOAL_DRIFT: "goal",
@@ -92,7 +92,7 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
     agent_id: str
     run_id: str
     detector: str
-    kind: Kind = _KIND_OF_DETECTOR
+    kind: Kind = _KIND_NOT_GIVEN
     severity: Severity
     score: float
     message: str
@@ -102,7 +102,7 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
     context: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.kind == _KIND_OF_DETECTOR:
+        if self.kind == _KIND_NOT_GIVEN:
             structs.force_setattr(self, "kind", _find_kind(self.detector))
 
     @property

@@ -321,7 +321,7 @@ def _judge_run(
 def with_kinds(settings: Settings, kinds: Collection[str]) -> Settings:
     """Return the settings with every detector of another kind turned off."""
     detectors = dict(settings.detectors)
-    for name in registry.names(registry.DETECTORS):
+    for name in registry.list_names(registry.DETECTORS):
         if registry.load(registry.DETECTORS, name).kind not in kinds:
             detectors[name] = {**detectors.get(name, {}), "enabled": False}
     return structs.replace(settings, detectors=detectors)

@@ -23,7 +23,7 @@ from steadyhelm.cli.output import (
 )
 from steadyhelm.findings import Severity
 from steadyhelm.reports.formats import format_duration, format_steps, pluralize, step_number
-from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
+from steadyhelm.reports.terminal import console, format_severity, print_wrapped, safe, say
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -200,7 +200,7 @@ def _to_data(incident: "Incident", mutes: timeline.Mutes) -> dict[str, Any]:
 def _format_row(incident: "Incident", mutes: timeline.Mutes, now: float) -> tuple[Any, ...]:
     return (
         incident.incident_id,
-        severity_label(incident.severity),
+        format_severity(incident.severity),
         mutes.describe_state(incident),
         safe(incident.agent_id, most=24),
         incident.detector,
@@ -245,7 +245,7 @@ def _list_fields(incident: "Incident", mutes: timeline.Mutes) -> list[tuple[str,
 def _format_headline(incident: "Incident") -> "Text":
     from rich.text import Text
 
-    head = Text().append_text(severity_label(incident.severity))
+    head = Text().append_text(format_severity(incident.severity))
     return head.append(f" incident {incident.incident_id}, {safe(incident.detector)} ({incident.kind})")
 
 

@@ -22,7 +22,7 @@ from steadyhelm.recordings.recognition import find_reader
 from steadyhelm.recordings.run_file import LINE_LIMIT, ReadRun, RunFile
 from steadyhelm.recordings.transcript_reader import TranscriptReader
 from steadyhelm.replay import FindingReport, Judge, Replay
-from steadyhelm.reports.terminal import safe, severity_label
+from steadyhelm.reports.terminal import format_severity, safe
 from steadyhelm.store_rows import StoredRun
 
 _RUNS_PAUSE_S: Final = 0.5
@@ -200,7 +200,7 @@ class Follower:
     def _report_finding(self, info: RunInfo, place: int, finding: FindingReport) -> Iterator[Text]:
         if finding.severity.rank >= self._least:
             text = f" {safe(info.run_id)}  step {place + 1}  {finding.kind}: {safe(finding.message)}"
-            yield severity_label(finding.severity).append(text)
+            yield format_severity(finding.severity).append(text)
 
 
 def follow(

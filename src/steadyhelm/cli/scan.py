@@ -157,7 +157,7 @@ def _make_report(
     is_document: bool,
     verbose: bool,
 ) -> "Report":
-    from steadyhelm.reports.output import JsonLinesReport, JsonReport, TextReport, lowest_flagged_rank
+    from steadyhelm.reports.output import JsonLinesReport, JsonReport, TextReport, find_lowest_flagged_rank
 
     if is_document:
         return JsonReport(stream)
@@ -166,7 +166,7 @@ def _make_report(
     from steadyhelm.components import make_redactor
     from steadyhelm.reports.evidence import EvidenceFormatter
 
-    evidence = EvidenceFormatter(make_redactor(settings), least=lowest_flagged_rank(level))
+    evidence = EvidenceFormatter(make_redactor(settings), least=find_lowest_flagged_rank(level))
     # A format is loaded only when it is asked for: templates cost more than a text report.
     if kind is ReportFormat.HTML:
         from steadyhelm.reports.html import HtmlReport
@@ -188,13 +188,15 @@ def _follow_file(
 ) -> None:
     """Print findings as they come: to standard output when the report is text, else as messages."""
     from steadyhelm.cli.following import Follower, follow, until_interrupted
-    from steadyhelm.reports.output import lowest_flagged_rank
+    from steadyhelm.reports.output import find_lowest_flagged_rank
     from steadyhelm.reports.terminal import console
 
     out = console(stderr=not on_stdout)
     with until_interrupted(seconds) as is_over:
         say(f"steadyhelm: following {safe(file)}; Ctrl-C ends it and reports.")
-        follow(file, lambda: Follower(judge, least=lowest_flagged_rank(level)), out.print, is_over=is_over)
+        follow(
+            file, lambda: Follower(judge, least=find_lowest_flagged_rank(level)), out.print, is_over=is_over
+        )
 
 
 class _Scan:
@@ -203,13 +205,13 @@ class _Scan:
     def __init__(
         self, judge: "Judge", report: "Report", level: Severity, bar: "ScanProgress", *, verbose: bool
     ) -> None:
-        from steadyhelm.reports.output import ScanTotals, lowest_flagged_rank
+        from steadyhelm.reports.output import ScanTotals, find_lowest_flagged_rank
 
         self.totals = ScanTotals()
         self._judge = judge
         self._report = report
         self._level = level
-        self._least = lowest_flagged_rank(level)
+        self._least = find_lowest_flagged_rank(level)
         self._bar = bar
         self._verbose = verbose
         self._skipped: list[str] = []
@@ -295,7 +297,7 @@ def find_run_files(paths: list[str]) -> list[str]:
             continue
         if not Path(path).exists():
             fail(f"there is no file or folder {safe(path)}. Try: steadyhelm scan runs.jsonl", EXIT_USAGE)
-        inside = _files_in_folder(Path(path)) if Path(path).is_dir() else [path]
+        inside = _list_files(Path(path)) if Path(path).is_dir() else [path]
         if not inside:
             say(f"steadyhelm: {safe(path)} has no file that ends in {' or '.join(_ENDINGS)}.")
         for file in inside:
@@ -303,7 +305,7 @@ def find_run_files(paths: list[str]) -> list[str]:
     return list(found.values())
 
 
-def _files_in_folder(folder: Path) -> list[str]:
+def _list_files(folder: Path) -> list[str]:
     return sorted(
         str(file) for file in folder.rglob("*.json*") if file.name.endswith(_ENDINGS) and file.is_file()
     )

@@ -229,7 +229,7 @@ class DriftState:
         memory.checkpointed_at = full
         return ("force_checkpoint",)
 
-    def signals(self) -> DriftSignals:
+    def build_signals(self) -> DriftSignals:
         """Return the five signals, with the reasons of those that are unknown."""
         memory = self._memory
         reasons = {
@@ -250,7 +250,7 @@ class DriftState:
 
     def explain(self, decision: Decision, response: Response) -> Decision:
         """Return the decision with the drift assessment and the budget added."""
-        assessment = self._engine.score_drift(self.signals(), exhausted=self.is_exhausted)
+        assessment = self._engine.score_drift(self.build_signals(), exhausted=self.is_exhausted)
         if response.reasons:
             reasons = dict.fromkeys((*assessment.raised_by, *response.reasons))
             assessment = structs.replace(assessment, raised_by=tuple(reasons))
@@ -384,4 +384,4 @@ class DriftState:
         action = self.action
         if action.level <= max((first_level(finding).level for finding in findings), default=0):
             return ()
-        return make_drift_score_findings(event, self._engine.score_drift(self.signals()), action)
+        return make_drift_score_findings(event, self._engine.score_drift(self.build_signals()), action)

@@ -97,7 +97,7 @@ class IncidentTracker(Struct):
             it.outcome in FAILED_OUTCOMES for incident in self.open.values() for it in incident.interventions
         )
 
-    def past_messages(self, findings: Sequence[DriftEvent]) -> list[str]:
+    def list_past_messages(self, findings: Sequence[DriftEvent]) -> list[str]:
         """Return the messages of earlier incidents, without those of the given findings."""
         now = {finding.message for finding in findings}
         return [message for message in self.past if message not in now]

@@ -174,7 +174,7 @@ def check_the_number_is_bounded(make: MakeKeeper) -> None:
     keeper.close()
 
 
-def check_an_incident_pushes_none_out(make: MakeKeeper) -> None:
+def check_incident_checkpoints_remove_no_others(make: MakeKeeper) -> None:
     """Check that a long incident with many checkpoints does not push out those before it."""
     keeper = make()
     clean = keeper.per_run
@@ -296,7 +296,7 @@ CHECKPOINT_CHECKS: Final[tuple[Callable[[MakeKeeper], None], ...]] = (
     check_a_run_nobody_knows_has_none,
     check_the_same_id_replaces,
     check_the_number_is_bounded,
-    check_an_incident_pushes_none_out,
+    check_incident_checkpoints_remove_no_others,
     check_a_run_can_be_forgotten,
     check_the_old_can_be_pruned,
     check_ids_may_be_any_text,

@@ -24,7 +24,7 @@ from steadyhelm.recordings.run_file import BrokenLine, ReadRun
 from steadyhelm.redaction import Redactor
 from steadyhelm.replay import Judge, JudgedReplay
 from steadyhelm.reports.evidence import EvidenceFormatter
-from steadyhelm.reports.formats import printable
+from steadyhelm.reports.formats import make_printable
 from steadyhelm.settings import Settings, load
 from steadyhelm.sink import Record, RecordedEvent, Sink
 
@@ -194,7 +194,7 @@ def assert_healthy(
     items = list(open_runs(run_file))
     broken = [item for item in items if isinstance(item, BrokenLine)]
     if broken:
-        _fail(f"{Path(run_file).name}:{broken[0].line} cannot be read: {printable(broken[0].reason)}")
+        _fail(f"{Path(run_file).name}:{broken[0].line} cannot be read: {make_printable(broken[0].reason)}")
     runs = [item for item in items if isinstance(item, ReadRun)]
     if not runs:
         _fail(f"{Path(run_file).name} holds no run")

@@ -27,7 +27,7 @@ from steadyhelm.lab.evaluation.scoring import (
 )
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge
-from steadyhelm.reports.formats import printable
+from steadyhelm.reports.formats import make_printable
 from steadyhelm.settings import Settings, load
 
 MEASURED_KINDS: Final = frozenset({"loop"})
@@ -264,7 +264,9 @@ def format_targets(targets: Sequence[AccuracyTarget], *, wrong: bool = False) ->
     """Return the targets as a table, with every run that was judged wrongly if `wrong` is set."""
     parts = [format_table(("data", "target", "", "measured", "met", ""), [*map(_format_row, targets)])]
     parts += [
-        "\n".join([f"{target.data}, {target.what}:", *(f"  {printable(words)}" for words in target.wrong)])
+        "\n".join(
+            [f"{target.data}, {target.what}:", *(f"  {make_printable(words)}" for words in target.wrong)]
+        )
         for target in targets
         if wrong and target.wrong
     ]

@@ -22,7 +22,7 @@ from steadyhelm.lab.training.labelled_replies import LabelledReply
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge, JudgedReplay, RunReport
 from steadyhelm.replay_pool import Workers, open_judge
-from steadyhelm.reports.formats import pluralize, printable
+from steadyhelm.reports.formats import make_printable, pluralize
 from steadyhelm.settings import Settings
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.stores.sql_store import SQLStore
@@ -189,14 +189,14 @@ def format_false_alarms(counted: FalseAlarms, *, wrong: bool = False) -> str:
         learnt = f"judged with a baseline of {pluralize(counted.learnt_from, 'other run')}"
     shown = {**counted.flagged, f"any but {_NOT_COUNTED}": counted.flagged_any}
     parts = [
-        printable(f"{counted.name}: {pluralize(counted.runs, 'run')}, {learnt}"),
+        make_printable(f"{counted.name}: {pluralize(counted.runs, 'run')}, {learnt}"),
         format_table(("flagged", "runs", "share [95 %]"), _build_rows(counted, shown)),
     ]
     if counted.not_checked:
         rows = _build_rows(counted, counted.not_checked)
         parts.append(format_table(("not checked", "runs", "share [95 %]"), rows))
     if wrong and counted.wrong:
-        parts.append("\n".join(f"  {printable(run)}" for run in counted.wrong))
+        parts.append("\n".join(f"  {make_printable(run)}" for run in counted.wrong))
     return "\n\n".join(parts)
 
 

@@ -13,7 +13,7 @@ from steadyhelm.lab.evaluation.report_text import format_table
 from steadyhelm.lab.mutations.planting import PLANT, PlantedRun
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Judge, RunReport
-from steadyhelm.reports.formats import printable
+from steadyhelm.reports.formats import make_printable
 
 LEAST_FOUND: Final = 0.88
 LEAST_FOUND_IN_A_CLASS: Final = 0.70
@@ -131,7 +131,7 @@ def format_plants(result: PlantedResult, *, wrong: bool = False) -> str:
         rows.append(("all", *_sum_columns(classes), str(result.total(kind))))
         parts.append(format_table((title, "plants", share, "share [95 %]"), rows))
         if wrong:
-            parts.append("\n".join(f"  {printable(run_id)}" for one in classes for run_id in one.wrong))
+            parts.append("\n".join(f"  {make_printable(run_id)}" for one in classes for run_id in one.wrong))
     if not (result.list_kind("loop") or result.list_kind("healthy")):
         return "\n\n".join(parts)
     parts.append(f"{_TARGETS}: {'met' if result.is_met else 'not met'}.")

@@ -34,7 +34,6 @@ from steadyhelm.stores.sql import SEVERITIES, decode_evidence
 from steadyhelm.stores.sql_store import SQLStore
 
 DAY_S: Final = 86_400.0
-SHOWN_DAYS: Final = ("1", "7", "30")
 _SPARK_DAYS: Final = 7
 _SILENT_S: Final = 7 * DAY_S
 _NORMAL_DAYS: Final = 30
