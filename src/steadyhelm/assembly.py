@@ -167,8 +167,9 @@ class DriftMonitor(Monitor):
             resource_spike={**limits, "spike_multiplier": spike_multiplier},
         )
         loaded = load_settings(settings, named, budget, options, config)
-        goal, own_judge = goal_description or "", None if isinstance(judge, str) else judge
-        self._assemble(agent_id, loaded, goal, read_sinks(sinks), make_detectors, own_judge, clock)
+        self._assemble(
+            agent_id, loaded, goal_description or "", read_sinks(sinks), make_detectors, judge, clock
+        )
 
     def _assemble(
         self,
@@ -185,7 +186,8 @@ class DriftMonitor(Monitor):
         read_data_files()
         health = Health()
         store = try_open_store(settings)
-        worker = make_judge_worker(settings, judge, store=store, health=health, clock=clock)
+        own_judge = None if isinstance(judge, str) else judge
+        worker = make_judge_worker(settings, own_judge, store=store, health=health, clock=clock)
         self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None
         kept = self._make_store_sink(settings, store) if store is not None else _MissingStore(health)
         log = IncidentLog(

@@ -279,7 +279,7 @@ def false_alarm(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would change, and stop.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Mark an incident as a false alarm. What it is about is then reported later for this agent."""
+    """Mark an incident as a false alarm. The same is then reported for this agent only when stronger."""
     from steadyhelm.policy.alerting import build_threshold
 
     with closing(context.obj.open_store(read_only=dry_run)) as store:
@@ -305,7 +305,7 @@ def false_alarm(
 
 @app.command("confirm")
 def confirm_incident(context: typer.Context, incident_id: Id) -> None:
-    """Confirm that an incident was right. A threshold it had raised goes back."""
+    """Confirm that an incident was right. If it was marked as a false alarm, the mark is removed."""
     with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         with store.transaction():
@@ -317,7 +317,7 @@ def confirm_incident(context: typer.Context, incident_id: Id) -> None:
 
 @app.command("undo")
 def undo(context: typer.Context, incident_id: Id) -> None:
-    """Take back a mark on an incident. The threshold it raised goes back."""
+    """Remove the mark from an incident, and the threshold that it raised."""
     with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         with store.transaction():

@@ -38,9 +38,7 @@ def corrections(
     context: typer.Context,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[PATH]...", help="Run files, transcripts or folders; by default the database."
-        ),
+        typer.Argument(metavar="PATH", help="Run files, transcripts or folders; by default the database."),
     ] = None,
     agent: OnlyAgent = None,
     since: Since = None,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion
 
 app = typer.Typer(
-    help="How accurate the detectors are, measured on labelled runs.",
+    help="Measure on labelled runs how accurate the detectors are.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -267,8 +267,11 @@ def simulate(
 
 @app.command("import")
 def import_runs(
-    layout: Annotated[DatasetLayout, typer.Argument(help="The layout of the files.")],
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="JSON files, or folders of them.")],
+    layout: Annotated[
+        DatasetLayout,
+        typer.Argument(metavar="LAYOUT", help="The layout of the files."),
+    ],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="JSON files, or folders of them.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The run file to write; a name in .gz is compressed.")
     ],
@@ -320,7 +323,7 @@ def simulate_load(
     context: typer.Context,
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[PATH]...", help="Run files to draw lengths, steps and gaps from."),
+        typer.Argument(metavar="PATH", help="Run files to draw lengths, steps and gaps from."),
     ] = None,
     agents: Annotated[int, typer.Option("--agents", min=1, help="How many agents work at once.")] = 200,
     rate: Annotated[

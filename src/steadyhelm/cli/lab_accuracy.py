@@ -42,7 +42,7 @@ Learn = Annotated[
     typer.Option("--learn", help="Learn a baseline from these run files before; repeatable."),
 ]
 LearnFrom = Annotated[int, typer.Option("--learn-from", min=1, help="How many runs to learn from.")]
-HealthyRuns = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Run files of healthy runs.")]
+HealthyRuns = Annotated[list[Path], typer.Argument(metavar="PATH", help="Run files of healthy runs.")]
 Output = Annotated[
     Path, typer.Option("--output", "-o", help="The run file to write; a name in .gz is compressed.")
 ]
@@ -60,7 +60,7 @@ def accuracy(
     context: typer.Context,
     planted: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="PLANTED...", help="Files of `lab mutate` or `splice`: measure these."),
+        typer.Argument(metavar="PLANTED", help="Files of `lab mutate` or `splice`: measure these."),
     ] = None,
     learn: Learn = None,
     learn_from: LearnFrom = 60,
@@ -253,7 +253,7 @@ def mutate(
 
 
 def splice(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Run files.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Run files.")],
     output: Output,
     others: Annotated[
         list[Path] | None,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 RunPaths = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[PATH]...",
+        metavar="PATH",
         help="Run files, folders of them, or a Steadyhelm database: a file, or postgresql://…",
     ),
 ]

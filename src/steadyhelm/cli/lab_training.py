@@ -45,7 +45,7 @@ class ModelKind(enum.StrEnum):
 
 
 def train(
-    replies: Annotated[Path, typer.Argument(help="Labelled replies, JSON Lines.")],
+    replies: Annotated[Path, typer.Argument(metavar="REPLIES", help="Labelled replies, JSON Lines.")],
     model: Annotated[
         ModelKind,
         typer.Option("--model", help="linear: the reply classifier; tree: a forest over sessions."),
