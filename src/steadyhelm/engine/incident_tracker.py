@@ -12,7 +12,7 @@ from steadyhelm.engine.incident_records import (
     find_first_evidence,
     find_reported_kinds,
     has_other_steps,
-    is_meant,
+    is_about_incident,
     make_incident,
     make_intervention,
     make_verdict,
@@ -164,7 +164,7 @@ class IncidentTracker(Struct):
         """
         incident = self.open[kind]
         severity = shift_severity(incident.severity, step)
-        if not is_meant(report, incident) or severity is incident.severity or incident.hard_limit:
+        if not is_about_incident(report, incident) or severity is incident.severity or incident.hard_limit:
             return []
         if incident.incident_id in self.certain:
             return []

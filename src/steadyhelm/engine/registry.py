@@ -1,4 +1,4 @@
-"""Finds plug-ins by name: our own in a table, everybody else's by entry point.
+"""Find plug-ins by name: our own in a table, everybody else's by entry point.
 
 Scanning the entry points of an environment costs as much as starting Python, so ours are listed
 here, and the scan happens only when somebody asks for a name that is not.
