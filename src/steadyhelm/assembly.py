@@ -82,7 +82,7 @@ class DriftMonitor(Monitor):
         min_alert_severity: The lowest severity that is alerted; `MED` by default.
         alert_cooldown: Seconds between alerts of this agent and one detector; 60 by default.
         absolute_token_limit: Tokens a run may spend; None for no limit. By default a run that spends more
-            than 50,000 is reported, and nothing is done about it.
+            than 50,000 is noticed, and nothing is done about it.
         absolute_duration_limit_ms: Milliseconds a run may take; None for no limit. 300,000 by default, as
             above.
         mode: `observe` (the default), `guide` or `enforce`.
