@@ -23,7 +23,7 @@ from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
 from steadyhelm.judge import Question
 from steadyhelm.judging.questioner import Questioner
-from steadyhelm.policy.response_levels import DRIFT_SCORE, FIRST_LEVEL, first_level
+from steadyhelm.policy.response_levels import DRIFT_SCORE, FIRST_LEVEL, choose_first_level
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.settings import Settings
 
@@ -363,7 +363,7 @@ def _find_worst(decision: Decision, at: int) -> FindingReport | None:
 
 
 def _rank_finding(finding: DriftEvent) -> tuple[int, float, bool]:
-    level = FIRST_LEVEL[finding.severity] if finding.detector == DRIFT_SCORE else first_level(finding)
+    level = FIRST_LEVEL[finding.severity] if finding.detector == DRIFT_SCORE else choose_first_level(finding)
     return level.level, finding.score, bool(finding.context.get("hard_limit"))
 
 

@@ -101,7 +101,7 @@ def check_the_newest_comes_first(make: MakeKeeper) -> None:
     keeper.close()
 
 
-def check_none_of_an_incident_is_returned_to(make: MakeKeeper) -> None:
+def check_rollbacks_skip_checkpoints_of_incidents(make: MakeKeeper) -> None:
     """Check that a checkpoint of an incident is listed, and never returned to."""
     keeper = _fill_keeper(
         make, a_checkpoint(1), a_checkpoint(2, in_incident=True), a_checkpoint(3, in_incident=True)
@@ -290,7 +290,7 @@ CHECKPOINT_CHECKS: Final[tuple[Callable[[MakeKeeper], None], ...]] = (
     check_it_shares_nothing_with_what_it_was_handed,
     check_it_shares_nothing_with_what_it_hands_out,
     check_the_newest_comes_first,
-    check_none_of_an_incident_is_returned_to,
+    check_rollbacks_skip_checkpoints_of_incidents,
     check_one_can_return_before_the_trouble,
     check_runs_are_kept_apart,
     check_a_run_nobody_knows_has_none,

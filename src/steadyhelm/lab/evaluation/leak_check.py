@@ -75,7 +75,7 @@ class LeakCheck:
             self._check_later_change(name, plain, change) for name, change in LATER_MUST_NOT_MATTER.items()
         ]
         rows.append(self._check_labels(plain))
-        rows += [self._check_collapse(name, plain, shuffle) for name, shuffle in MUST_MATTER.items()]
+        rows += [self._check_falling_score(name, plain, shuffle) for name, shuffle in MUST_MATTER.items()]
         return ShuffleReport(name=one.name, rows=rows)
 
     def _score(self, runs: Sequence[ReadRun]) -> list[RunScore]:
@@ -121,7 +121,7 @@ class LeakCheck:
         after = statistics.fmean(known) if known else None
         return _build_falling_row("labels, between runs", plain, round(changed / _LABEL_SHUFFLES), after)
 
-    def _check_collapse(self, name: str, plain: Sequence[RunScore], shuffle: Shuffle) -> ShuffleRow:
+    def _check_falling_score(self, name: str, plain: Sequence[RunScore], shuffle: Shuffle) -> ShuffleRow:
         shuffled = self._score(shuffle([score.run for score in plain], self._new_random()))
         changed = sum(
             _summarise_findings(a.found) != _summarise_findings(b.found)
