@@ -167,15 +167,13 @@ class DriftMonitor(Monitor):
             resource_spike={**limits, "spike_multiplier": spike_multiplier},
         )
         loaded = load_settings(settings, named, budget, options, config)
-        self._assemble(
-            agent_id, loaded, goal_description or "", read_sinks(sinks), make_detectors, judge, clock
-        )
+        self._assemble(agent_id, loaded, goal_description, read_sinks(sinks), make_detectors, judge, clock)
 
     def _assemble(
         self,
         agent_id: str,
         settings: Settings,
-        goal: str,
+        goal: str | UnsetType,
         sinks: Sequence[Sink],
         make_detectors: Callable[[], Sequence[Detector]] | None,
         judge: Any,
@@ -202,7 +200,7 @@ class DriftMonitor(Monitor):
             health=health,
             store=store,
             mode=settings.mode,
-            goal=goal,
+            goal=goal or "",
             version=settings.version,
             calibration_runs=settings.calibration_runs,
             tools=parse_declarations(settings.tools),
