@@ -93,13 +93,13 @@ def accuracy(
         raise typer.Exit(status)
     from steadyhelm.lab.evaluation import accuracy as targets
     from steadyhelm.lab.evaluation.labelled_runs import find_data_folder
-    from steadyhelm.replay_pool import open_judge
+    from steadyhelm.replay_pool import open_replayer
 
     folder, settings = find_data_folder(data), context.obj.load().settings
-    with open_judge(
+    with open_replayer(
         settings, kinds=targets.MEASURED_KINDS, workers=choose_workers(jobs, engine, master)
-    ) as judge:
-        measured = targets.AccuracyCheck(folder, settings, judge=judge).measure(cost=cost)
+    ) as replayer:
+        measured = targets.AccuracyCheck(folder, settings, replayer=replayer).measure(cost=cost)
     if as_json:
         print_json({"targets": targets.targets_to_builtins(measured)})
     else:
@@ -164,18 +164,18 @@ def _measure_planted(
     """
     from steadyhelm.lab.evaluation.false_alarms import as_one_agent, learn_baseline
     from steadyhelm.lab.evaluation.planted import format_plants, has_plant, measure_plants, plants_to_builtins
-    from steadyhelm.replay_pool import open_judge
+    from steadyhelm.replay_pool import open_replayer
 
     if not all(has_plant(run) for run in runs):
         fail("a run without a plant was found: `steadyhelm lab mutate` writes files for this.", EXIT_USAGE)
     with (
         learn_baseline(follow("Learning", teachers, len(teachers)), settings) as store,
-        open_judge(
+        open_replayer(
             settings, store=store if teachers else None, kinds={"loop", "goal"}, workers=workers
-        ) as judge,
+        ) as replayer,
     ):
         judged = map(as_one_agent, runs) if teachers else runs
-        result = measure_plants(follow("Judging", judged, len(runs)), judge)
+        result = measure_plants(follow("Judging", judged, len(runs)), replayer)
     if as_json:
         print_json(plants_to_builtins(result))
     else:

@@ -12,7 +12,7 @@ from steadyhelm.lab.evaluation.metrics import Estimate, estimate_share
 from steadyhelm.lab.evaluation.report_text import format_table
 from steadyhelm.lab.mutations.planting import PLANT, PlantedRun
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge, RunReport
+from steadyhelm.replay import Replayer, RunReport
 from steadyhelm.reports.formats import make_printable
 
 LEAST_FOUND: Final = 0.88
@@ -101,10 +101,10 @@ def is_flagged(report: RunReport, plant: PlantedRun) -> bool:
     )
 
 
-def measure_plants(runs: Iterable[ReadRun], judge: Judge) -> PlantedResult:
+def measure_plants(runs: Iterable[ReadRun], replayer: Replayer) -> PlantedResult:
     """Judge every run with a plant, and count by class."""
     judged: dict[tuple[str, str], list[tuple[str, bool]]] = {}
-    for run, report, *_ in judge.judge_all(runs):
+    for run, report, *_ in replayer.judge_all(runs):
         plant = read_plant(run)
         judged.setdefault((plant.kind, plant.name), []).append((run.info.run_id, is_flagged(report, plant)))
     classes = [

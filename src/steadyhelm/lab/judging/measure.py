@@ -38,7 +38,7 @@ from steadyhelm.lab.training.classifier_metrics import decision_f1
 from steadyhelm.lab.training.fitting import learn_weights, make_folds, prepare
 from steadyhelm.lab.training.labelled_replies import LabelledReply
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.reports.formats import make_printable, pluralize
 from steadyhelm.settings import Settings
 from steadyhelm.store import Store
@@ -239,9 +239,9 @@ class JudgeMeasurement:
         self._asked += [(name, it) for it in judged.asked]
         return judged.figures
 
-    def _make_replayer(self, store: Store | None, *, asks: bool) -> Judge:
+    def _make_replayer(self, store: Store | None, *, asks: bool) -> Replayer:
         make = (lambda: Questioner(self._redact)) if asks else None
-        return Judge(self._settings, store=store, kinds=_MEASURED_KINDS, make_questioner=make)
+        return Replayer(self._settings, store=store, kinds=_MEASURED_KINDS, make_questioner=make)
 
 
 def format_set(one: SetFigures, *, wrong: bool = False) -> str:
