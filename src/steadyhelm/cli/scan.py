@@ -300,7 +300,7 @@ def find_run_files(paths: list[str]) -> list[str]:
             continue
         if not Path(path).exists():
             fail(f"there is no file or folder {safe(path)}. Try: steadyhelm scan runs.jsonl", EXIT_USAGE)
-        inside = _list_files(Path(path)) if Path(path).is_dir() else [path]
+        inside = _files_in_folder(Path(path)) if Path(path).is_dir() else [path]
         if not inside:
             say(f"steadyhelm: {safe(path)} has no file that ends in {' or '.join(_ENDINGS)}.")
         for file in inside:
@@ -308,7 +308,7 @@ def find_run_files(paths: list[str]) -> list[str]:
     return list(found.values())
 
 
-def _list_files(folder: Path) -> list[str]:
+def _files_in_folder(folder: Path) -> list[str]:
     return sorted(
         str(file) for file in folder.rglob("*.json*") if file.name.endswith(_ENDINGS) and file.is_file()
     )
