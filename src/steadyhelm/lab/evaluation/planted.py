@@ -15,19 +15,19 @@ from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.replay import Replayer, RunReport
 from steadyhelm.reports.formats import make_printable
 
-LEAST_FOUND: Final = 0.88
-LEAST_FOUND_IN_A_CLASS: Final = 0.70
-MOST_FLAGGED: Final = 0.02
-MOST_FLAGGED_IN_A_CLASS: Final = 0.08
+MIN_FOUND_SHARE: Final = 0.88
+MIN_FOUND_SHARE_OF_A_CLASS: Final = 0.70
+MAX_FLAGGED_SHARE: Final = 0.02
+MAX_FLAGGED_SHARE_OF_A_CLASS: Final = 0.08
 _TABLES: Final = (
     ("loop", "planted loops", "found"),
     ("healthy", "healthy stretches", "flagged"),
     ("goal", "other tasks", "found"),
 )
 _TARGETS: Final = (
-    f"Targets: {LEAST_FOUND:.0%} of the loops and {LEAST_FOUND_IN_A_CLASS:.0%} of each class found; "
-    f"at most {MOST_FLAGGED:.0%} of the healthy stretches and {MOST_FLAGGED_IN_A_CLASS:.0%} of a class "
-    "flagged"
+    f"Targets: {MIN_FOUND_SHARE:.0%} of the loops and {MIN_FOUND_SHARE_OF_A_CLASS:.0%} of each class found; "
+    f"at most {MAX_FLAGGED_SHARE:.0%} of the healthy stretches "
+    f"and {MAX_FLAGGED_SHARE_OF_A_CLASS:.0%} of a class flagged"
 )
 
 
@@ -62,10 +62,10 @@ class PlantedResult(Struct, frozen=True, kw_only=True):
         loops = [one.share.value or 0.0 for one in self.list_kind("loop")]
         healthy = [one.share.value or 0.0 for one in self.list_kind("healthy")]
         return (
-            (not loops or (self.total("loop").value or 0.0) >= LEAST_FOUND)
-            and min(loops, default=1.0) >= LEAST_FOUND_IN_A_CLASS
-            and (self.total("healthy").value or 0.0) <= MOST_FLAGGED
-            and max(healthy, default=0.0) <= MOST_FLAGGED_IN_A_CLASS
+            (not loops or (self.total("loop").value or 0.0) >= MIN_FOUND_SHARE)
+            and min(loops, default=1.0) >= MIN_FOUND_SHARE_OF_A_CLASS
+            and (self.total("healthy").value or 0.0) <= MAX_FLAGGED_SHARE
+            and max(healthy, default=0.0) <= MAX_FLAGGED_SHARE_OF_A_CLASS
         )
 
     def list_kind(self, kind: str) -> list[ClassResult]:
