@@ -54,7 +54,7 @@ WITHOUT_TEXT = {
     "get_last_checkpoint", "get_recent_alerts", "guidance", "model", "not_checked", "on_decision", "on_drift",
     "on_incident", "on_response", "progress",
     "roll_back", "run", "status", "stop_before_next", "suspend", "suspend_all",
-    "tool", "use_baseline", "get_waiting_stop", "within", "wrap", "list_written_files", "declare",
+    "tool", "use_baseline", "waiting_stop", "within", "wrap", "list_written_files", "declare",
 }  # fmt: skip
 """Methods that keep no text of a caller, or that only call one of those above."""
 

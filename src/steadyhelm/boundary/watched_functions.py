@@ -234,7 +234,7 @@ class _FunctionRecorder:
 
     def begin(self) -> float:
         """Return the time at which a call begins; raises a stop that had to wait, or one for a budget."""
-        stop = self.monitor.get_waiting_stop() or self._refuse_overspending()
+        stop = self.monitor.waiting_stop() or self._refuse_overspending()
         if stop is not None:
             raise stop
         return time.perf_counter()

@@ -177,12 +177,12 @@ class Monitor(RunReports):
         return recorder.next_seq if recorder is not None else 0
 
     def stop_before_next(self, stop: RunStopped) -> None:
-        """Let the run's next step raise a stop that cannot be raised now; see `get_waiting_stop`."""
+        """Let the run's next step raise a stop that cannot be raised now; see `waiting_stop`."""
         recorder = self.runs.get(stop.run_id)
         if recorder is not None:
             recorder.stop = stop
 
-    def get_waiting_stop(self) -> RunStopped | None:
+    def waiting_stop(self) -> RunStopped | None:
         """Return the stop that waits for the current run's next step."""
         recorder = self.runs.get(self.runs.find_current() or "")
         return recorder.stop if recorder is not None else None
