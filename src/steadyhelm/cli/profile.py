@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from steadyhelm.style.scoring import ReplyScore
 
 app = typer.Typer(
-    help="List, check, write or learn style profiles: how an agent should write its replies.",
+    help="List, check, write or learn profiles of an agent's style.",
     rich_markup_mode=None,
 )
 
