@@ -15,7 +15,7 @@ from steadyhelm.engine import registry
 
 # Less than the queue holds: with a flush after each, nothing is ever dropped.
 CHUNK = 8 * RUN_LENGTH
-OFF = {name: {"enabled": False} for name in registry.names(registry.DETECTORS)}
+OFF = {name: {"enabled": False} for name in registry.list_names(registry.DETECTORS)}
 
 
 def main() -> None:

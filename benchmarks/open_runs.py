@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.real_runs import DATA
 
 from steadyhelm.recordings.run_file import ReadRun, RunFile
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.settings import Settings
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.stores import open_store
@@ -35,9 +35,9 @@ def read_runs(files: Iterable[Path], most: int | None) -> Iterator[ReadRun]:
 
 def learn_baselines(runs: Iterable[ReadRun], database: Path) -> int:
     """Store the baselines that these runs teach; return how many count."""
-    judge = Judge(Settings())
+    replayer = Replayer(Settings())
     with closing(open_store(database)) as store:
         sink = StoreSink(store, calibration_runs=LEARNT_FROM)
         for run in runs:
-            sink.write([run.info, judge.judge(run).summary])
+            sink.write([run.info, replayer.judge(run).summary])
         return sum(baseline.is_calibrated for baseline in store.list_baselines())

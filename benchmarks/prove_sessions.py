@@ -19,15 +19,15 @@ from benchmarks.open_runs import learn_baselines, list_files, read_runs
 
 from steadyhelm.portable_session import make_session, save_session
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge, JudgedReplay
+from steadyhelm.replay import JudgedReplay, Replayer
 from steadyhelm.settings import Settings
 from steadyhelm.stores import open_store
 
 LARGEST_STATE = 64_000
 
 
-class SavingJudge(Judge):
-    """A judge that saves the session of a run before each event, and continues with another one."""
+class SavingReplayer(Replayer):
+    """A replayer that saves the session of a run before each event, and continues with another one."""
 
     largest = 0
     """The bytes of the largest state so far."""
@@ -56,7 +56,7 @@ def learnt(files: list[Path], most: int | None) -> Iterator[Path]:
 def compare(files: list[Path], most: int | None, database: Path | None) -> Counter[str]:
     """Judge all runs in both ways; return what was counted."""
     with closing(open_store(database, read_only=True)) if database else _nothing() as store:
-        whole, saving = (kind(Settings(), store=store) for kind in (Judge, SavingJudge))
+        whole, saving = (kind(Settings(), store=store) for kind in (Replayer, SavingReplayer))
         counted: Counter[str] = Counter()
         for run in read_runs(files, most):
             first, second = whole.judge(run), saving.judge(run)

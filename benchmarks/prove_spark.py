@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.open_runs import learn_baselines, list_files, read_runs
 from benchmarks.processes import ROOT
 
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.scale import open_spark
 from steadyhelm.settings import Settings
 from steadyhelm.stores import open_store
@@ -68,7 +68,7 @@ def prove_stream(files: Sequence[Path], folder: Path) -> bool:
     write_messages(runs, folder / "in", files=3)
     judge_and_kill_twice(folder)
     with closing(open_store(folder / "known.db", read_only=True)) as store:
-        judged = list(Judge(Settings(), store=store).judge_all(runs))
+        judged = list(Replayer(Settings(), store=store).judge_all(runs))
     with open_spark("local[2]") as spark:
         rows, twice = read_rows(spark, folder)
     different = find_differences(rows, judged)

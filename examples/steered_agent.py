@@ -32,7 +32,7 @@ from workshop_tools import Workshop
 from steadyhelm import Decision, DriftMonitor, Incident, Intervention
 from steadyhelm.cli.output import print_table
 from steadyhelm.reports.formats import format_steps, pluralize, step_number
-from steadyhelm.reports.terminal import console, safe, severity_label
+from steadyhelm.reports.terminal import console, format_severity, safe
 
 AGENT: Final = "steered-agent"
 LEVELS: Final = {
@@ -117,7 +117,7 @@ class RunPrinter:
         for finding in decision.findings:
             proof = format_steps(_list_places(finding.event_ids))
             words = f"  {safe(finding.message)}  [steps {proof}]"
-            self._out.print(Text.assemble("      ", severity_label(finding.severity), words))
+            self._out.print(Text.assemble("      ", format_severity(finding.severity), words))
         self._print_block(f"{told} ({LEVELS[decision.action]})", decision.guidance)
         self._wait(_READING_S)
 

@@ -31,7 +31,7 @@ from steadyhelm.hooks.sessions import HookSessions, build_hook_parts
 from steadyhelm.incidents import Incident
 from steadyhelm.recordings.hook_events.dialects import DIALECTS
 from steadyhelm.recordings.run_file import ReadRun, RunFile
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.settings import load
 from steadyhelm.stores.sqlite import SQLiteStore
 
@@ -88,9 +88,9 @@ def digest(seen: Seen) -> str:
 
 
 def _scan(_home: str, runs: list[ReadRun]) -> Iterator[Seen]:
-    judge = Judge(load().settings)
+    replayer = Replayer(load().settings)
     for run in runs:
-        report = json.loads(_json(judge.judge(run).report))
+        report = json.loads(_json(replayer.judge(run).report))
         yield {
             "findings": [_without_text(finding) for finding in report["findings"]],
             "incidents": [_without_text(incident) for incident in report["incidents"]],

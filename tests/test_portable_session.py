@@ -27,7 +27,7 @@ from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MES
 from steadyhelm.incidents import Limits, Thresholds
 from steadyhelm.portable_session import FORMAT_VERSION
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge, Replay
+from steadyhelm.replay import Replay, Replayer
 from steadyhelm.testing.traces import AGENT, RUN, events, healthy
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -126,7 +126,7 @@ class TestSavedAnywhere:
         run_events = trace("aaaabr x" * 4)
         by_hand = judge(make_session(Settings(), INFO, BaselineStats(agent_id=AGENT)), run_events)
 
-        assert Judge(Settings()).judge(by_hand.run) == by_hand
+        assert Replayer(Settings()).judge(by_hand.run) == by_hand
 
     def test_the_state_has_run_and_baseline(self):
         """

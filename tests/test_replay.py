@@ -9,7 +9,7 @@ from steadyhelm.detector import Detector
 from steadyhelm.engine.health import Health
 from steadyhelm.findings import Severity
 from steadyhelm.recordings.run_file import RunFile
-from steadyhelm.replay import Judge, find_steps_after
+from steadyhelm.replay import Replayer, find_steps_after
 from steadyhelm.settings import Settings
 
 
@@ -46,7 +46,7 @@ class Broken(Repeats):
 
 
 def judge_with(kind=Repeats, **options):
-    return Judge(Settings(), make_detectors=lambda: [kind()], **options)
+    return Replayer(Settings(), make_detectors=lambda: [kind()], **options)
 
 
 def run_of(picture):
@@ -99,27 +99,27 @@ class TestJudge:
         """
         What one run showed is forgotten when the next begins.
         """
-        judge = judge_with()
+        replayer = judge_with()
 
-        assert [] == [judge.judge(run_of("aaa")).report.findings for _ in range(2)][1]
+        assert [] == [replayer.judge(run_of("aaa")).report.findings for _ in range(2)][1]
 
     def test_only_the_kinds_asked_for(self):
         """
         Detectors of other kinds do not look.
         """
-        judge = Judge(Settings(), kinds={"resource"})
+        replayer = Replayer(Settings(), kinds={"resource"})
 
-        assert "resource_spike" in judge.detectors
-        assert "action_loop" not in judge.detectors
+        assert "resource_spike" in replayer.detectors
+        assert "action_loop" not in replayer.detectors
 
     def test_a_failing_detector_is_told(self, quiet):
         """
         A detector that fails is counted, so that nobody takes its figures for its own.
         """
-        judge = judge_with(Broken, health=Health())
-        judge.judge(run_of("aaa"))
+        replayer = judge_with(Broken, health=Health())
+        replayer.judge(run_of("aaa"))
 
-        assert {"error in detector repeats": 3} == judge.troubles
+        assert {"error in detector repeats": 3} == replayer.troubles
 
     def test_step_by_step(self):
         """
@@ -156,8 +156,8 @@ class TestAnswers:
         A recorded call can be asked about before it is shown, without its result, and nothing changes.
         """
         run = run_of("a" * 12)
-        judge = Judge(Settings(), mode="enforce")
-        asked, unasked = judge.begin(run.info), judge.begin(run.info)
+        replayer = Replayer(Settings(), mode="enforce")
+        asked, unasked = replayer.begin(run.info), replayer.begin(run.info)
         verdicts = []
         for event in run.events:
             verdicts.append(asked.foresee(event).verdict)
@@ -177,7 +177,7 @@ class TestDeclaredTools:
         line = {"run_id": "r", "events": [{"type": "tool_call", "name": "ask", "result": "no"}] * 6}
         [run] = RunFile(io.BytesIO(json.dumps(line).encode()))
 
-        assert found is bool(Judge(Settings(tools=tools), kinds={"loop"}).judge(run).report.incidents)
+        assert found is bool(Replayer(Settings(tools=tools), kinds={"loop"}).judge(run).report.incidents)
 
 
 class TestTokensSaved:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.calibration import RUN_START, add_transitions, surprise
+from steadyhelm.calibration import RUN_START, add_transitions, compute_surprise
 
 RUNS = st.lists(st.lists(st.sampled_from("abcde"), max_size=12), max_size=12)
 
@@ -19,7 +19,7 @@ class TestSurprise:
         """
         What always follows tells next to nothing.
         """
-        assert surprise(learnt([["read", "edit", "test"]] * 30), "read", "edit") < 0.1
+        assert compute_surprise(learnt([["read", "edit", "test"]] * 30), "read", "edit") < 0.1
 
     def test_what_never_followed(self):
         """
@@ -27,26 +27,26 @@ class TestSurprise:
         """
         few, many = (learnt([["read", "edit", "test"]] * times) for times in (3, 300))
 
-        assert 2 < surprise(few, "read", "test") < surprise(many, "read", "test")
+        assert 2 < compute_surprise(few, "read", "test") < compute_surprise(many, "read", "test")
 
     def test_even_odds(self):
         """
         One of two that follow equally often tells about a bit.
         """
-        assert 1.0 == pytest.approx(surprise(learnt([["a"], ["b"]] * 500), RUN_START, "a"), abs=0.01)
+        assert 1.0 == pytest.approx(compute_surprise(learnt([["a"], ["b"]] * 500), RUN_START, "a"), abs=0.01)
 
     def test_nothing_learnt(self):
         """
         Where nothing is known nothing surprises.
         """
-        assert 0.0 == surprise({}, "a", "b")
+        assert 0.0 == compute_surprise({}, "a", "b")
 
     @given(RUNS, st.sampled_from("abcdef"), st.sampled_from("abcdef"))
     def test_a_number_of_bits(self, runs, before, action):
         """
         It is a finite number of bits, never below zero.
         """
-        assert 0.0 <= surprise(learnt(runs), before, action) < 100
+        assert 0.0 <= compute_surprise(learnt(runs), before, action) < 100
 
 
 class TestLearning:

@@ -82,7 +82,7 @@ class DriftMonitor(Monitor):
         min_alert_severity: The lowest severity that is alerted; `MED` by default.
         alert_cooldown: Seconds between alerts of this agent and one detector; 60 by default.
         absolute_token_limit: Tokens a run may spend; None for no limit. By default a run that spends more
-            than 50,000 is reported, and nothing is done about it.
+            than 50,000 is noticed, and nothing is done about it.
         absolute_duration_limit_ms: Milliseconds a run may take; None for no limit. 300,000 by default, as
             above.
         mode: `observe` (the default), `guide` or `enforce`.
@@ -167,14 +167,13 @@ class DriftMonitor(Monitor):
             resource_spike={**limits, "spike_multiplier": spike_multiplier},
         )
         loaded = load_settings(settings, named, budget, options, config)
-        goal, own_judge = goal_description or "", None if isinstance(judge, str) else judge
-        self._assemble(agent_id, loaded, goal, read_sinks(sinks), make_detectors, own_judge, clock)
+        self._assemble(agent_id, loaded, goal_description, read_sinks(sinks), make_detectors, judge, clock)
 
     def _assemble(
         self,
         agent_id: str,
         settings: Settings,
-        goal: str,
+        goal: str | UnsetType,
         sinks: Sequence[Sink],
         make_detectors: Callable[[], Sequence[Detector]] | None,
         judge: Any,
@@ -185,7 +184,8 @@ class DriftMonitor(Monitor):
         read_data_files()
         health = Health()
         store = try_open_store(settings)
-        worker = make_judge_worker(settings, judge, store=store, health=health, clock=clock)
+        own_judge = None if isinstance(judge, str) else judge
+        worker = make_judge_worker(settings, own_judge, store=store, health=health, clock=clock)
         self._alert_worker = build_alert_worker(settings, store, health) if store is not None else None
         kept = self._make_store_sink(settings, store) if store is not None else _MissingStore(health)
         log = IncidentLog(
@@ -200,7 +200,7 @@ class DriftMonitor(Monitor):
             health=health,
             store=store,
             mode=settings.mode,
-            goal=goal,
+            goal=goal or "",
             version=settings.version,
             calibration_runs=settings.calibration_runs,
             tools=parse_declarations(settings.tools),

@@ -170,11 +170,11 @@ def _compute_deviation(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
 
 
-def surprise(transitions: Transitions, before: str, action: str) -> float:
+def compute_surprise(transitions: Transitions, before: str, action: str) -> float:
     """Return the surprise of an action after another, in bits: 1 for even odds, more the rarer it is.
 
     >>> learnt = {"read": {"edit": 9, "test": 1}, "edit": {"test": 10}, "test": {"read": 9}}
-    >>> round(surprise(learnt, "read", "edit"), 2), round(surprise(learnt, "edit", "read"), 2)
+    >>> round(compute_surprise(learnt, "read", "edit"), 2), round(compute_surprise(learnt, "edit", "read"), 2)
     (0.28, 4.52)
     """
     follows = transitions.get(before, {})

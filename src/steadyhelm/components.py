@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from steadyhelm.sinks.alerts.worker import AlertStore, AlertWorker
 
 _HARD_LIMITS: Final = ("absolute_token_limit", "absolute_duration_limit_ms")
-_PENDING_BATCH: Final = 500
-_LOCKED_S: Final = 1.0
+_PENDING_BATCH_RECORDS: Final = 500
+_LOCK_TIMEOUT_S: Final = 1.0
 """How long one try waits for another process that writes; the writer tries again until it succeeds."""
 
 
@@ -94,7 +94,7 @@ def read_data_files() -> None:
 
 def make_detector_factory(settings: Settings, health: Health | None = None) -> Callable[[], list[Detector]]:
     """Return a function that makes fresh detectors; every option is checked now, not during a run."""
-    installed = registry.names(registry.DETECTORS)
+    installed = registry.list_names(registry.DETECTORS)
     unknown = sorted(set(settings.detectors) - set(installed))
     if unknown:
         from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake only
@@ -291,7 +291,7 @@ def price_answer(
 
 def find_channel(url: str) -> str:
     """Return the name of the channel for this address."""
-    for name in registry.names(registry.CHANNELS):
+    for name in registry.list_names(registry.CHANNELS):
         if name != "webhook" and registry.load(registry.CHANNELS, name).matches(url):
             return name
     return "webhook"
@@ -354,7 +354,7 @@ def store_pending(settings: Settings) -> None:
             require_current(database.path.absolute())
         store = stack.enter_context(contextlib.closing(open_store(settings, timeout_s=1.0)))
         delivery = BatchDelivery([make_store_sink(settings, store)], health=health, pause=lambda _: False)
-        delivery.adopt(but=(), batch=_PENDING_BATCH)
+        delivery.adopt(but=(), batch=_PENDING_BATCH_RECORDS)
         delivery.deliver_losses()
 
 
@@ -366,7 +366,7 @@ def try_open_store(settings: Settings) -> SQLStore | None:
     if settings.disabled:
         return None
     try:
-        return open_store(settings, timeout_s=_LOCKED_S, may_be_away=True)
+        return open_store(settings, timeout_s=_LOCK_TIMEOUT_S, may_be_away=True)
     except StoreError as exc:
         logger.warning("Steadyhelm keeps nothing: %s", exc)
         return None

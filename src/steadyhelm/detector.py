@@ -15,7 +15,7 @@ import msgspec
 from steadyhelm.baselines import BaselineStats
 from steadyhelm.errors import FormatError
 from steadyhelm.events import RunInfo, RunSummary, TraceEvent
-from steadyhelm.findings import DriftEvent, Kind, Severity
+from steadyhelm.findings import DriftEvent, Kind, make_finding
 
 
 class Detector(ABC):
@@ -92,17 +92,13 @@ class Detector(ABC):
         Guidance tells the agent to follow the suggestion. Where that is meant for people, give what the agent
         should do as `advice`.
         """
-        score = min(1.0, max(0.0, score))
-        return DriftEvent(
-            agent_id=event.agent_id,
-            run_id=event.run_id,
-            detector=self.name,
-            kind=self.kind,
-            severity=Severity.from_score(score),
-            score=score,
+        return make_finding(
+            event,
+            self.name,
+            self.kind,
+            score=min(1.0, max(0.0, score)),
             message=message,
             suggested_action=suggested_action,
-            timestamp=event.timestamp,
-            event_id=f"{event.event_id}/{self.name}",
-            context={**context, "event_ids": list(event_ids) or [event.event_id]},
+            event_ids=list(event_ids) or None,
+            **context,
         )

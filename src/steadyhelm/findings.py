@@ -2,11 +2,12 @@
 
 import enum
 import time
+from collections.abc import Iterable
 from typing import Any, Final, Literal, Self
 
 from msgspec import Struct, field, structs, to_builtins
 
-from steadyhelm.events import new_id
+from steadyhelm.events import TraceEvent, new_id
 
 Kind = Literal["loop", "goal", "resource", "style", "correction", "transition"]
 
@@ -62,7 +63,7 @@ class DetectorType:
     RESOURCE_SPIKE: Final = "resource_spike"
 
 
-_KIND_OF_DETECTOR: Final[Any] = ""
+_KIND_NOT_GIVEN: Final[Any] = ""
 _KIND_BY_DETECTOR: Final[dict[str, Kind]] = {
     DetectorType.ACTION_LOOP: "loop",
     DetectorType.GOAL_DRIFT: "goal",
@@ -92,7 +93,7 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
     agent_id: str
     run_id: str
     detector: str
-    kind: Kind = _KIND_OF_DETECTOR
+    kind: Kind = _KIND_NOT_GIVEN
     severity: Severity
     score: float
     message: str
@@ -102,7 +103,7 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
     context: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.kind == _KIND_OF_DETECTOR:
+        if self.kind == _KIND_NOT_GIVEN:
             structs.force_setattr(self, "kind", _find_kind(self.detector))
 
     @property
@@ -142,3 +143,32 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
         """Return the same finding as LOW, noticed but not reported, with the reason in its context."""
         context = {**self.context, "lowered_because": reason}
         return structs.replace(self, severity=Severity.LOW, context=context)
+
+
+def make_finding(
+    event: TraceEvent,
+    detector: str,
+    kind: Kind,
+    /,
+    *,
+    score: float,
+    message: str,
+    suggested_action: str,
+    event_ids: Iterable[str] | None = None,
+    **context: Any,
+) -> DriftEvent:
+    """Return a finding at an event, as severe as its score; without `event_ids` the event is the evidence."""
+    evidence = [event.event_id] if event_ids is None else list(event_ids)
+    return DriftEvent(
+        agent_id=event.agent_id,
+        run_id=event.run_id,
+        detector=detector,
+        kind=kind,
+        severity=Severity.from_score(score),
+        score=score,
+        message=message,
+        suggested_action=suggested_action,
+        timestamp=event.timestamp,
+        event_id=f"{event.event_id}/{detector}",
+        context={**context, "event_ids": evidence},
+    )

@@ -23,7 +23,7 @@ from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
 from steadyhelm.judge import Question
 from steadyhelm.judging.questioner import Questioner
-from steadyhelm.policy.response_levels import DRIFT_SCORE, FIRST_LEVEL, first_level
+from steadyhelm.policy.response_levels import DRIFT_SCORE, FIRST_LEVEL, choose_first_level
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.settings import Settings
 
@@ -172,8 +172,8 @@ class Replay:
 _Result = TypeVar("_Result")
 
 
-class Judge:
-    """Judges recorded runs, each with fresh detectors.
+class Replayer:
+    """Replays recorded runs, each with fresh detectors, and reports what they found.
 
     Args:
         settings: The detectors and their options.
@@ -238,9 +238,9 @@ class Judge:
         return map(self.judge, runs)
 
     def apply(
-        self, function: Callable[["Judge", ReadRun], _Result], runs: Iterable[ReadRun]
+        self, function: Callable[["Replayer", ReadRun], _Result], runs: Iterable[ReadRun]
     ) -> Iterator[_Result]:
-        """Call a function with this judge and each of the runs; yield the results in order."""
+        """Call a function with this replayer and each of the runs; yield the results in order."""
         return (function(self, run) for run in runs)
 
     def begin(self, info: RunInfo) -> Replay:
@@ -264,8 +264,8 @@ class Judge:
         return self._known[agent_id]
 
 
-class RemoteJudge(Judge):
-    """A judge whose `judge_all` and `apply` work elsewhere, in processes that have a judge of their own."""
+class RemoteReplayer(Replayer):
+    """A replayer whose `judge_all` and `apply` work elsewhere, in processes that have one of their own."""
 
     def __init__(
         self,
@@ -289,39 +289,39 @@ class RemoteJudge(Judge):
             yield JudgedReplay(run, *outcome)
 
     def apply(
-        self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]
+        self, function: Callable[[Replayer, ReadRun], _Result], runs: Iterable[ReadRun]
     ) -> Iterator[_Result]:
-        """Call a function of a module elsewhere, with a judge and each of the runs."""
+        """Call a function of a module elsewhere, with a replayer and each of the runs."""
         for _, result in self._send(function, runs):
             yield result
 
     def _send(
-        self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]
+        self, function: Callable[[Replayer, ReadRun], _Result], runs: Iterable[ReadRun]
     ) -> Iterator[tuple[ReadRun, _Result]]:
         """Call a function elsewhere; yield each run with the result, in order, and count the troubles."""
         raise NotImplementedError
 
 
 def call_counted(
-    judge: Judge, function: Callable[[Judge, ReadRun], _Result], run: ReadRun
+    replayer: Replayer, function: Callable[[Replayer, ReadRun], _Result], run: ReadRun
 ) -> tuple[_Result, dict[str, int]]:
     """Return a function's result, and the troubles it led to."""
-    before = Counter(judge.troubles)
-    result = function(judge, run)
-    return result, dict(Counter(judge.troubles) - before)
+    before = Counter(replayer.troubles)
+    result = function(replayer, run)
+    return result, dict(Counter(replayer.troubles) - before)
 
 
 def _judge_run(
-    judge: Judge, run: ReadRun
+    replayer: Replayer, run: ReadRun
 ) -> tuple[RunReport, Sequence[Incident], Sequence[FirstResponse], RunSummary]:
     """Judge a run; the run itself is not sent back, since the sender has it."""
-    return judge.judge(run)[1:]
+    return replayer.judge(run)[1:]
 
 
 def with_kinds(settings: Settings, kinds: Collection[str]) -> Settings:
     """Return the settings with every detector of another kind turned off."""
     detectors = dict(settings.detectors)
-    for name in registry.names(registry.DETECTORS):
+    for name in registry.list_names(registry.DETECTORS):
         if registry.load(registry.DETECTORS, name).kind not in kinds:
             detectors[name] = {**detectors.get(name, {}), "enabled": False}
     return structs.replace(settings, detectors=detectors)
@@ -363,7 +363,7 @@ def _find_worst(decision: Decision, at: int) -> FindingReport | None:
 
 
 def _rank_finding(finding: DriftEvent) -> tuple[int, float, bool]:
-    level = FIRST_LEVEL[finding.severity] if finding.detector == DRIFT_SCORE else first_level(finding)
+    level = FIRST_LEVEL[finding.severity] if finding.detector == DRIFT_SCORE else choose_first_level(finding)
     return level.level, finding.score, bool(finding.context.get("hard_limit"))
 
 

@@ -16,7 +16,7 @@ from steadyhelm.decisions import Mode
 from steadyhelm.errors import SteadyhelmError
 from steadyhelm.process_server import get_process_context
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge, RemoteJudge, call_counted
+from steadyhelm.replay import RemoteReplayer, Replayer, call_counted
 from steadyhelm.settings import Settings
 from steadyhelm.stores.sql_store import SQLStore
 
@@ -36,37 +36,37 @@ class Workers(NamedTuple):
 
 
 @contextmanager
-def open_judge(
+def open_replayer(
     settings: Settings,
     *,
     workers: Workers = Workers(),  # noqa: B008 - immutable
     store: SQLStore | None = None,
     kinds: Collection[str] | None = None,
     mode: Mode = "observe",
-) -> Iterator[Judge]:
-    """Yield a judge whose `judge_all` works in so many processes, or on Spark; one is this process itself.
+) -> Iterator[Replayer]:
+    """Yield a replayer whose `judge_all` works in so many processes, or on Spark; one is this process itself.
 
     The other processes open the store too. Spark is sent what the store knows.
     """
     if workers.spark_master:
-        from steadyhelm.scale.batch import open_spark_judge  # noqa: PLC0415 - an extra
+        from steadyhelm.scale.batch import open_spark_replayer  # noqa: PLC0415 - an extra
 
         master = workers.spark_master
-        with open_spark_judge(settings, master=master, store=store, kinds=kinds, mode=mode) as on_spark:
+        with open_spark_replayer(settings, master=master, store=store, kinds=kinds, mode=mode) as on_spark:
             yield on_spark
         return
     if workers.jobs <= 1:
-        yield Judge(settings, store=store, kinds=kinds, mode=mode)
+        yield Replayer(settings, store=store, kinds=kinds, mode=mode)
         return
-    judge = _PoolJudge(settings, jobs=workers.jobs, store=store, kinds=kinds, mode=mode)
+    replayer = _PoolReplayer(settings, jobs=workers.jobs, store=store, kinds=kinds, mode=mode)
     try:
-        yield judge
+        yield replayer
     finally:
-        judge.close()
+        replayer.close()
 
 
-class _PoolJudge(RemoteJudge):
-    """A judge whose `judge_all` works in several processes."""
+class _PoolReplayer(RemoteReplayer):
+    """A replayer whose `judge_all` works in several processes."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class _PoolJudge(RemoteJudge):
         self._pool.shutdown(cancel_futures=True)
 
     def _send(
-        self, function: Callable[[Judge, ReadRun], _Result], runs: Iterable[ReadRun]
+        self, function: Callable[[Replayer, ReadRun], _Result], runs: Iterable[ReadRun]
     ) -> Iterator[tuple[ReadRun, _Result]]:
         sent: deque[tuple[Sequence[ReadRun], Future[_Answer[_Result]]]] = deque()
         try:
@@ -142,19 +142,19 @@ def _pack(runs: Iterable[ReadRun]) -> Iterator[_Parcel]:
         yield _Parcel(together, packed)
 
 
-_judge: Judge | None = None
+_replayer: Replayer | None = None
 
 
 def _start_process(settings: Settings, where: str | None, kinds: Collection[str] | None, mode: Mode) -> None:
-    """Make the judge of this process, once for all runs."""
-    global _judge  # noqa: PLW0603 - the only place that all calls in a pool's process share
+    """Make the replayer of this process, once for all runs."""
+    global _replayer  # noqa: PLW0603 - the only place that all calls in a pool's process share
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the sender ends the pool
     store = None if where is None else open_store(structs.replace(settings, db=where), read_only=True)
-    _judge = Judge(settings, store=store, kinds=kinds, mode=mode)
+    _replayer = Replayer(settings, store=store, kinds=kinds, mode=mode)
 
 
-def _call(function: Callable[[Judge, ReadRun], _Result], packed: Iterable[bytes]) -> _Answer[_Result]:
-    """Call a function with the judge of this process and each run of a parcel."""
-    assert _judge is not None
+def _call(function: Callable[[Replayer, ReadRun], _Result], packed: Iterable[bytes]) -> _Answer[_Result]:
+    """Call a function with the replayer of this process and each run of a parcel."""
+    assert _replayer is not None
     runs = map(pickle.loads, packed)
-    return [call_counted(_judge, function, run) for run in runs]
+    return [call_counted(_replayer, function, run) for run in runs]

@@ -355,7 +355,9 @@ class TestMonitor:
         A sink of another package that cannot be imported FAILs by its name.
         """
         broken = EntryPoint(name="pager", value="no_such_package:Pager", group=registry.SINKS)
-        monkeypatch.setattr(registry, "_others", lambda group: [broken] if group == registry.SINKS else [])
+        monkeypatch.setattr(
+            registry, "_find_foreign_entries", lambda group: [broken] if group == registry.SINKS else []
+        )
 
         [(status, message)] = checked()["sink pager"]
         assert ("FAIL", True) == (status, "ModuleNotFoundError" in message)

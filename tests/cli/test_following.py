@@ -10,13 +10,13 @@ from test_scan_transcripts import lines, session
 from whole_program import SOURCE, healthy_line, looping_line, process, steadyhelm, written
 
 from steadyhelm.cli.following import Follower, GrowingFile, follow
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.settings import Settings
 
 
 def told(*content):
     """What a follower says about each line."""
-    follower = Follower(Judge(Settings()), least=1)
+    follower = Follower(Replayer(Settings()), least=1)
     return [[said.plain for said in follower.read(line.encode())] for line in content]
 
 
@@ -116,7 +116,7 @@ class TestFollow:
 
         follow(
             str(file),
-            lambda: Follower(Judge(Settings()), least=1),
+            lambda: Follower(Replayer(Settings()), least=1),
             lambda text: said.append(text.plain),
             is_over=lambda: over.pop(0),
             pause=lambda _: writes.pop(0)(),

@@ -9,7 +9,7 @@ from whole_program import call, healthy_line, looping_line, process, run_line, s
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.errors import MissingExtraError, SteadyhelmError
 from steadyhelm.recordings.run_file import RunFile
-from steadyhelm.replay_pool import Workers, open_judge
+from steadyhelm.replay_pool import Workers, open_replayer
 from steadyhelm.settings import Settings
 
 
@@ -103,7 +103,7 @@ class TestLab:
         assert one == two
 
 
-def _end_process(judge, run):
+def _end_process(replayer, run):
     os._exit(9)
 
 
@@ -113,16 +113,16 @@ class TestPool:
         A process that the system ended is an error with what to try, not a wait without end.
         """
         with (
-            open_judge(Settings(), workers=Workers(2)) as judge,
+            open_replayer(Settings(), workers=Workers(2)) as replayer,
             pytest.raises(SteadyhelmError, match="--jobs 1"),
         ):
-            list(judge.apply(_end_process, list(RunFile(runs / "0.jsonl"))[:2]))
+            list(replayer.apply(_end_process, list(RunFile(runs / "0.jsonl"))[:2]))
 
     def test_a_caller_that_stops_early(self, runs):
         """
         Who looks at the first run only does not wait for all of them.
         """
-        with open_judge(Settings(), workers=Workers(2)) as judge:
-            judged = next(iter(judge.judge_all(list(RunFile(runs / "0.jsonl"))[:6])))
+        with open_replayer(Settings(), workers=Workers(2)) as replayer:
+            judged = next(iter(replayer.judge_all(list(RunFile(runs / "0.jsonl"))[:6])))
 
         assert "fine" == judged.run.info.run_id

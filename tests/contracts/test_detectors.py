@@ -9,7 +9,7 @@ from steadyhelm.detector import Detector
 from steadyhelm.engine import registry
 from steadyhelm.testing import DETECTOR_CHECKS
 
-INSTALLED = registry.names(registry.DETECTORS)
+INSTALLED = registry.list_names(registry.DETECTORS)
 
 
 @pytest.mark.parametrize("check", DETECTOR_CHECKS, ids=lambda check: check.__name__)

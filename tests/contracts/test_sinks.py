@@ -28,7 +28,7 @@ def make(tmp_path):
 
 
 @pytest.mark.parametrize("check", SINK_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", registry.names(registry.SINKS))
+@pytest.mark.parametrize("name", registry.list_names(registry.SINKS))
 def test_sink_holds_to_the_contract(name, check, make):
     """
     Every sink found by name passes every check of the conformance suite.
@@ -46,7 +46,7 @@ def test_no_sink_slipped_out_of_discovery():
         for kind in vars(importlib.import_module(module.name)).values()
         if inspect.isclass(kind) and issubclass(kind, Sink) and kind.__module__ == module.name
     }
-    assert written == {registry.load(registry.SINKS, name) for name in registry.names(registry.SINKS)}
+    assert written == {registry.load(registry.SINKS, name) for name in registry.list_names(registry.SINKS)}
 
 
 def test_the_suite_bites():

@@ -100,7 +100,7 @@ def known_names():
     ]
     names = set(steadyhelm.__all__) | {setting.name for setting in SETTINGS}
     names |= {setting.name.rpartition(".")[2] for setting in SETTINGS}
-    names |= set(registry.names(registry.DETECTORS)) | set(get_args(Shape))
+    names |= set(registry.list_names(registry.DETECTORS)) | set(get_args(Shape))
     for home in homes:
         members = dict(inspect.getmembers(home))
         names |= set(members) | set(getattr(home, "__struct_fields__", ()))

@@ -28,7 +28,7 @@ class TestOwn:
         """
         ours = list(registry.OWN[registry.DETECTORS])
 
-        assert ours == registry.names(registry.DETECTORS)[: len(ours)]
+        assert ours == registry.list_names(registry.DETECTORS)[: len(ours)]
 
 
 class TestOthers:
@@ -49,7 +49,7 @@ class TestOthers:
         installed(("mine", "collections:OrderedDict"))
 
         assert "OrderedDict" == registry.load(registry.DETECTORS, "mine").__name__
-        assert "mine" in registry.names(registry.DETECTORS)
+        assert "mine" in registry.list_names(registry.DETECTORS)
 
     def test_ours_are_not_listed_twice(self, installed):
         """
@@ -57,7 +57,7 @@ class TestOthers:
         """
         installed(*registry.OWN[registry.DETECTORS].items())
 
-        assert list(registry.OWN[registry.DETECTORS]) == registry.names(registry.DETECTORS)
+        assert list(registry.OWN[registry.DETECTORS]) == registry.list_names(registry.DETECTORS)
 
     def test_nobody_replaces_one_of_ours(self, installed, caplog):
         """
@@ -66,7 +66,7 @@ class TestOthers:
         installed(("action_loop", "evil:Detector"))
 
         assert registry.load(registry.DETECTORS, "action_loop").__module__.startswith("steadyhelm.")
-        assert 1 == registry.names(registry.DETECTORS).count("action_loop")
+        assert 1 == registry.list_names(registry.DETECTORS).count("action_loop")
         assert "evil:Detector" in caplog.text
 
     def test_an_unknown_name_is_refused(self):

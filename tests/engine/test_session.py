@@ -159,7 +159,7 @@ class TestWithoutDetectors:
 
         assert all(it is QUIET for it in seen)
         assert (8, 0.0) == (watched.drift.turn, watched.drift.score)
-        assert None is watched.drift.signals().stuck_time
+        assert None is watched.drift.build_signals().stuck_time
 
 
 class TestOrder:

@@ -246,7 +246,7 @@ class TestDriftScore:
         told(watched, "progress", value=0.1, stuck=0.8)
         take(watched, "abcd")
 
-        assert 0.8 == watched.drift.signals().stuck_time
+        assert 0.8 == watched.drift.build_signals().stuck_time
 
     def test_the_manner_of_speaking_is_part_of_quality(self):
         """
@@ -255,7 +255,7 @@ class TestDriftScore:
         watched = session(ActionLoop(), _Padded(0.9))
         take(watched, "abcd")
 
-        assert watched.drift.signals().quality_degradation > 0.5
+        assert watched.drift.build_signals().quality_degradation > 0.5
 
     def test_the_decision_explains_itself(self):
         """

@@ -15,7 +15,7 @@ from steadyhelm.journal.abandoned import list_pending
 from steadyhelm.stores import open_store
 from steadyhelm.stores.locations import DatabaseLocation
 
-OFF = {name: {"enabled": False} for name in registry.names(registry.DETECTORS)}
+OFF = {name: {"enabled": False} for name in registry.list_names(registry.DETECTORS)}
 
 LOST = (
     "journal full",

@@ -15,7 +15,7 @@ from steadyhelm.judging.bands import (
     MIN_STEPS_BETWEEN_LOOPS,
     GoalBand,
     LoopBand,
-    is_chant,
+    is_repetitive_reply,
     is_reply_uncertain,
 )
 from steadyhelm.judging.questions import RunNotes
@@ -218,7 +218,7 @@ class TestLoopBand:
     def test_a_reply_that_repeats_itself_counts_at_once(self, text: str) -> None:
         """One reply is enough when its end only says the same again."""
         assert [0] == list(find_loop_questions([make_reply(0, f"The handshake has to stay. {text}")]))
-        assert not is_chant(make_reply(0, " ".join(f"line {n} of {n * n}" for n in range(90))))
+        assert not is_repetitive_reply(make_reply(0, " ".join(f"line {n} of {n * n}" for n in range(90))))
 
     def test_low_findings_that_keep_coming_raise_one(self) -> None:
         """What rules only notice counts like a step that resembles another."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from steadyhelm.detector import Detector
 from steadyhelm.lab.evaluation.labelled_runs import RunSet
 from steadyhelm.recordings.run_file import ReadRun, RunFile
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.settings import Settings
 
 
@@ -41,8 +41,8 @@ class Repeats(Detector):
 
 
 def judge_with(*kinds, settings=None, **options):
-    """A judge whose detectors are these: what ours make of the pictures is their own tests' affair."""
-    return Judge(
+    """A replayer whose detectors are these: what ours make of the pictures is their own tests' affair."""
+    return Replayer(
         settings or Settings(),
         kinds={"loop"},
         make_detectors=lambda: [kind() for kind in kinds or (Repeats,)],

@@ -68,7 +68,7 @@ class TestMain:
         """
         from steadyhelm.engine import registry
 
-        off = {name: {"enabled": False} for name in registry.names(registry.DETECTORS)}
+        off = {name: {"enabled": False} for name in registry.list_names(registry.DETECTORS)}
         targets = {
             (target.data, target.what): target
             for target in AccuracyCheck(DATA, Settings(detectors=off), samples=10).measure(cost=False)

@@ -11,8 +11,8 @@ from steadyhelm.judge import DRIFT_LABELS, FIXED_WEIGHT, JudgeVerdict, Question
 from steadyhelm.lab.evaluation.labelled_runs import RunSet
 from steadyhelm.lab.judging.answers import (
     Answer,
-    AskedJudge,
     ImportedAnswers,
+    JudgeAnswers,
     NoAnswers,
     Oracle,
     count_tokens,
@@ -201,7 +201,7 @@ class TestAnswers:
         """
         Other labels, impossible confidences and invented quotes are no verdict.
         """
-        asked = AskedJudge(_Fixed(verdict))
+        asked = JudgeAnswers(_Fixed(verdict))
         assert "unsure" == asked.answer(QUESTION, None).verdict.label
         assert {reason: 1} == asked.failures
 
@@ -209,7 +209,7 @@ class TestAnswers:
         """
         The measurement goes on, and the error is counted by its name.
         """
-        asked = AskedJudge(_Fixed(None))
+        asked = JudgeAnswers(_Fixed(None))
         assert "unsure" == asked.answer(QUESTION, None).verdict.label
         assert {"RuntimeError": 1} == asked.failures
 
@@ -219,7 +219,7 @@ class TestAnswers:
         """
         judge = _Fixed(JudgeVerdict(label="healthy", confidence=1.0, quote="the test failed"))
         ticks = itertools.count()
-        asked = AskedJudge(judge, max_questions=1, clock=lambda: float(next(ticks)))
+        asked = JudgeAnswers(judge, max_questions=1, clock=lambda: float(next(ticks)))
         other = Question.build("loop", "another", subject="", place=0)
         answers = [asked.answer(it, None) for it in (QUESTION, QUESTION, other)]
         assert ["healthy", "healthy", "unsure"] == [it.verdict.label for it in answers]

@@ -23,7 +23,7 @@ from steadyhelm.lab.mutations.planting import (
     splice,
 )
 from steadyhelm.recordings.run_file import RunFile
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.settings import Settings
 
 STEPS = 12
@@ -51,8 +51,8 @@ def read(line):
 
 
 def judge_all(found):
-    judge = Judge(Settings(), make_detectors=lambda: [ActionLoop()])
-    return measure_plants(map(read, found), judge)
+    replayer = Replayer(Settings(), make_detectors=lambda: [ActionLoop()])
+    return measure_plants(map(read, found), replayer)
 
 
 class TestClasses:
@@ -203,7 +203,7 @@ class TestMeasuring:
         """
         [line] = lines("exact", plants=1)
         run = read(line)
-        report = Judge(Settings(), make_detectors=lambda: [ActionLoop()]).judge(run).report
+        report = Replayer(Settings(), make_detectors=lambda: [ActionLoop()]).judge(run).report
         about = read_plant(run)
         before = type(about)(name="x", kind="loop", first=0, last=about.first - 1)
 

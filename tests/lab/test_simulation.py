@@ -48,8 +48,8 @@ def judging(*kinds):
 def simulate_lines(*lines, kinds=(), samples=20, **budget):
     """What our own detectors would do is their tests' affair: these know exact repetition only."""
     chosen = Settings(**{f"budget_{name}": limit for name, limit in budget.items()})
-    judge = judge_with(*kinds, settings=chosen, mode="enforce")
-    return simulate([set_of(*lines)], chosen, samples=samples, judge=judge)
+    replayer = judge_with(*kinds, settings=chosen, mode="enforce")
+    return simulate([set_of(*lines)], chosen, samples=samples, replayer=replayer)
 
 
 def truth(one, *others):
@@ -401,7 +401,7 @@ def evil():
     for one in lines:
         one["events"] = [{**event, "name": f"tool {EVIL}", "text": EVIL * 40} for event in one["events"]]
     sets = [RunSet(name=f"{name} {EVIL * 3}", runs=set_of(*lines).runs, broken=[]) for name in "ab"]
-    return simulate(sets, Settings(budget_steps=2), samples=5, judge=judging(Alternates))
+    return simulate(sets, Settings(budget_steps=2), samples=5, replayer=judging(Alternates))
 
 
 class TestHostileText:

@@ -252,8 +252,8 @@ class TestFigures:
         rows = [{"leak": float(not drift), "noise": draw.random()} for drift in truth]
         best, rest = rank_single_numbers(rows, truth)
 
-        assert ("leak", 1.0, True) == (best.name, best.auc, best.is_disguise)
-        assert not rest.is_disguise
+        assert ("leak", 1.0, True) == (best.name, best.auc, best.is_made_from_label)
+        assert not rest.is_made_from_label
 
     def test_a_leak_is_reported(self, report):
         """

@@ -116,7 +116,7 @@ class TestForms:
         """
         JSON and protobuf tell the same story, children before parents, structured values and all.
         """
-        [run] = decode_otlp(body, kind).runs()
+        [run] = decode_otlp(body, kind).build_runs()
         assert [[("user", "find the bug"), ("gpt", ""), ("ls", "a.py")]] == told([run])
         assert (TRACE.hex(), "desk", "find the bug") == (run.info.run_id, run.info.agent_id, run.info.goal)
         assert ({"path": "."}, 1000.0, 30) == (
@@ -157,7 +157,7 @@ class TestForms:
             piece.resource_spans[0].scope_spans[0].spans.append(span)
             pieces.append(piece)
         spans = [span for piece in pieces for span in decode_otlp(piece.SerializeToString(), PROTOBUF).spans]
-        assert told(decode_otlp(as_json(NEW)).runs()) == told(build_runs(spans))
+        assert told(decode_otlp(as_json(NEW)).build_runs()) == told(build_runs(spans))
 
 
 class TestConventions:
@@ -171,7 +171,7 @@ class TestConventions:
         span = message.resource_spans[0].scope_spans[0].spans[0]
         span.events.add(name="gen_ai.user.message").attributes.extend(pairs({"content": "look"}))
         span.events.add(name="gen_ai.choice").attributes.extend(pairs({"message": '{"content": "I look."}'}))
-        [run] = decode_otlp(*both(message)[place]).runs()
+        [run] = decode_otlp(*both(message)[place]).build_runs()
         assert ([[("user", "look"), ("gpt", "I look.")]], 7) == (told([run]), run.events[1].token_count)
 
     @pytest.mark.parametrize("place", [0, 1])
@@ -190,7 +190,7 @@ class TestConventions:
             {"id": 1, "start": 0, "end": 1, "attributes": model},
             {"id": 2, "start": 2, "end": 3, "attributes": tool},
         )
-        assert [[("gpt", "I look."), ("ls", "a.py")]] == told(decode_otlp(*both(message)[place]).runs())
+        assert [[("gpt", "I look."), ("ls", "a.py")]] == told(decode_otlp(*both(message)[place]).build_runs())
 
     def test_messages_on_the_details_event(self):
         """
@@ -200,7 +200,7 @@ class TestConventions:
         details = message.resource_spans[0].scope_spans[0].spans[0].events.add()
         details.name = "gen_ai.client.inference.operation.details"
         details.attributes.extend(pairs({"gen_ai.input.messages": ASKED}))
-        assert [[("user", "find the bug"), ("gpt", "")]] == told(decode_otlp(as_json(message)).runs())
+        assert [[("user", "find the bug"), ("gpt", "")]] == told(decode_otlp(as_json(message)).build_runs())
 
     def test_a_tool_that_tells_by_events(self):
         """
@@ -210,7 +210,7 @@ class TestConventions:
         span = message.resource_spans[0].scope_spans[0].spans[0]
         span.events.add(name="gen_ai.tool.message").attributes.extend(pairs({"content": '{"path": "."}'}))
         span.events.add(name="gen_ai.choice").attributes.extend(pairs({"message": "a.py"}))
-        [run] = decode_otlp(as_json(message)).runs()
+        [run] = decode_otlp(as_json(message)).build_runs()
         assert ({"path": "."}, "a.py") == (run.events[0].input_data, run.events[0].text)
 
     def test_parts_in_a_text(self):
@@ -223,7 +223,7 @@ class TestConventions:
             pairs({"content": '[{"text": "look"}]'})
         )
         span.events.add(name="gen_ai.choice").attributes.extend(pairs({"message": '[{"text": "I look."}]'}))
-        assert [[("user", "look"), ("gpt", "I look.")]] == told(decode_otlp(as_json(message)).runs())
+        assert [[("user", "look"), ("gpt", "I look.")]] == told(decode_otlp(as_json(message)).build_runs())
 
 
 class TestWithoutARoot:
@@ -256,7 +256,7 @@ class TestWithoutARoot:
         """
         agent = {"id": 1, "name": "invoke_agent fixer", "start": 1, "end": 9, "attributes": {}}
         call = {"id": 2, "parent": 1, "start": 2, "end": 3, "attributes": LS | KNOWN}
-        [run] = decode_otlp(as_json(request(agent, call))).runs()
+        [run] = decode_otlp(as_json(request(agent, call))).build_runs()
 
         assert "fixer" == run.info.agent_id
 
@@ -266,7 +266,9 @@ class TestWhatIsMissing:
         """
         Model calls without a message say nothing about tools: the run says so, with the setting to change.
         """
-        [run] = decode_otlp(as_json(request({"id": 1, "start": 1, "end": 2, "attributes": CHAT}))).runs()
+        [run] = decode_otlp(
+            as_json(request({"id": 1, "start": 1, "end": 2, "attributes": CHAT}))
+        ).build_runs()
 
         assert describe_missing_content({}) in run.problems[0]
 
@@ -275,7 +277,7 @@ class TestWhatIsMissing:
         Calls of which only names are known are no repetition of each other, and the run says so.
         """
         calls = [{"id": i, "start": i, "end": i + 0.5, "attributes": LS} for i in range(1, 9)]
-        [run] = decode_otlp(as_json(request(*calls))).runs()
+        [run] = decode_otlp(as_json(request(*calls))).build_runs()
         assert 8 == len({event.input_data[NOT_RECORDED] for event in run.events})
         assert [NOT_RECORDED_CALLS.format(8)] == run.problems
 
@@ -287,7 +289,7 @@ class TestWhatIsMissing:
         call = {"role": "assistant", "parts": [{"type": "tool_call", "name": "ls"}]}
         told = CHAT | {"gen_ai.input.messages": [asked], "gen_ai.output.messages": [call]}
         chats = [{"id": i, "start": i, "end": i + 0.5, "attributes": told} for i in range(1, 6)]
-        [run] = decode_otlp(as_json(request(*chats))).runs()
+        [run] = decode_otlp(as_json(request(*chats))).build_runs()
         assert "" == run.info.goal
         calls = [event for event in run.events if event.action_name == "ls"]
         assert 5 == len({event.input_data[NOT_RECORDED] for event in calls})
@@ -301,7 +303,7 @@ class TestWhatIsMissing:
         tool = {"id": 2, "parent": 1, "start": 1, "end": 2, "attributes": LS, "error": "lost"}
         for words, seen in (("lost", ["ls"]), ("too many turns", ["ls", "agent_error"])):
             top = {"id": 1, "start": 0, "end": 5, "attributes": agent, "error": words}
-            [run] = decode_otlp(as_json(request(tool, top))).runs()
+            [run] = decode_otlp(as_json(request(tool, top))).build_runs()
             assert seen == [event.action_name for event in run.events]
 
     def test_an_agent_that_fails_at_once(self):
@@ -310,7 +312,7 @@ class TestWhatIsMissing:
         """
         agent = {"gen_ai.operation.name": "invoke_agent"}
         top = {"id": 1, "start": 0, "end": 5, "attributes": agent, "error": "no key"}
-        [run] = decode_otlp(as_json(request(top))).runs()
+        [run] = decode_otlp(as_json(request(top))).build_runs()
         assert [("agent_error", "no key")] == [(event.action_name, event.error) for event in run.events]
 
     def test_one_call_told_twice(self):
@@ -320,7 +322,7 @@ class TestWhatIsMissing:
         known = LS | KNOWN | {"gen_ai.tool.call.id": "c1"}
         times = {1: (0, 2), 2: (1, 2), 3: (5, 6)}
         spans = [{"id": i, "start": a, "end": b, "attributes": known} for i, (a, b) in times.items()]
-        [run] = decode_otlp(as_json(request(*spans))).runs()
+        [run] = decode_otlp(as_json(request(*spans))).build_runs()
         assert 2 == len(run.events)
 
     def test_our_own_spans(self):
@@ -346,7 +348,7 @@ class TestClocks:
                     {"id": 2, "parent": 1, "start": 1, "end": 2, "attributes": LS | KNOWN},
                 )
             )
-        ).runs()
+        ).build_runs()
         assert [[("user", "find the bug"), ("ls", "a.py")]] == told([run])
 
     def test_an_end_before_the_start(self):
@@ -354,7 +356,7 @@ class TestClocks:
         A span that ends before it began has taken no time.
         """
         body = as_json(request({"id": 1, "start": 9, "end": 1, "attributes": LS | KNOWN}))
-        assert [0.0] == [event.duration_ms for run in decode_otlp(body).runs() for event in run.events]
+        assert [0.0] == [event.duration_ms for run in decode_otlp(body).build_runs() for event in run.events]
 
 
 class TestHostility:
@@ -409,7 +411,7 @@ class TestHostility:
         huge = LS | {"gen_ai.tool.call.result": "x" * 3_000_000}
         [run] = decode_otlp(
             request({"id": 1, "start": 0, "end": 1, "attributes": huge}).SerializeToString(), PROTOBUF
-        ).runs()
+        ).build_runs()
         assert len(run.events[0].text) < 1_100_000
         assert 1 == run.unread
 
@@ -421,7 +423,7 @@ class TestHostility:
         for _ in range(40):
             value = [value]
         message = request({"id": 1, "start": 0, "end": 1, "attributes": LS | {"input.value": value}})
-        assert [1, 1] == [len(decode_otlp(*form).runs()) for form in both(message)]
+        assert [1, 1] == [len(decode_otlp(*form).build_runs()) for form in both(message)]
 
     @given(st.integers(0, 400), st.binary(max_size=6))
     def test_damaged_protobuf(self, place, junk):
@@ -431,7 +433,7 @@ class TestHostility:
         body = NEW.SerializeToString()
         for damaged in (body[:place], body[:place] + junk + body[place + len(junk) :], junk + body):
             try:
-                runs = decode_otlp(damaged, PROTOBUF).runs()
+                runs = decode_otlp(damaged, PROTOBUF).build_runs()
             except FormatError:
                 continue
             assert all(run.events for run in runs)

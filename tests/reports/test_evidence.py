@@ -10,7 +10,7 @@ from steadyhelm.events import TraceEvent
 from steadyhelm.findings import Severity
 from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.redaction import Redactor
-from steadyhelm.replay import FindingReport, Judge
+from steadyhelm.replay import FindingReport, Replayer
 from steadyhelm.reports.evidence import (
     EvidenceFormatter,
     draw_strip,
@@ -26,7 +26,7 @@ EVIL = "\x1b[2J\u202e\r\n"
 def judged(*events, **keys):
     line = json.dumps({"run_id": "r", "events": list(events), **keys}).encode()
     [run] = RunFile(io.BytesIO(line))
-    return Judge(Settings()).judge(run)
+    return Replayer(Settings()).judge(run)
 
 
 def call(**keys):

@@ -13,7 +13,7 @@ import pytest
 from steadyhelm.findings import Severity
 from steadyhelm.recordings.run_file import RunFile
 from steadyhelm.redaction import Redactor
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.reports.evidence import EvidenceFormatter
 from steadyhelm.reports.html import HtmlReport
 from steadyhelm.reports.output import RunLocation, ScanTotals
@@ -36,10 +36,10 @@ def page():
     ):
         call = {"type": "tool_call", "name": "search", "args": {"q": "x"}, "result": "nothing", "tokens": 100}
         lines.append(json.dumps({"run_id": run_id, "agent_id": agent, "events": [call] * times}))
-    stream, totals, judge = io.StringIO(), ScanTotals(), Judge(Settings())
+    stream, totals, replayer = io.StringIO(), ScanTotals(), Replayer(Settings())
     report = HtmlReport(stream, EvidenceFormatter(Redactor()))
     for number, run in enumerate(RunFile(io.BytesIO("\n".join(lines).encode())), start=1):
-        judged = judge.judge(run)
+        judged = replayer.judge(run)
         totals.add(judged.report, least=Severity.MED.rank, fail_on=Severity.MED.rank)
         report.add_run(judged, RunLocation("runs.jsonl", number), is_flagged=True)
     report.finish(totals, Severity.MED, is_file=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from steadyhelm import BaselineStats, Callback, DriftMonitor, FormatError, RunInfo, Severity
 from steadyhelm.errors import MissingExtraError
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.scale import (
     KnowledgeSnapshot,
     MessageSink,
@@ -63,7 +63,7 @@ class TestRunStream:
         messages = [*encode_run(run), encode_end(INFO, run.events[-1].timestamp)]
         cuts = sorted(min(cut, len(messages)) for cut in cuts)
         results = judge_in_parts(RunStream(Settings()), messages, cuts)
-        judged = Judge(Settings()).judge(run)
+        judged = Replayer(Settings()).judge(run)
 
         assert Counter((it.at, it.detector, it.message) for it in judged.report.findings) == Counter(
             (int(body["event_id"]), body["detector"], body["message"])

@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 from steadyhelm.cli.main import app
 from steadyhelm.components import open_store
 from steadyhelm.hostile_text import encode_safe_json
-from steadyhelm.replay import Judge
-from steadyhelm.replay_pool import Workers, open_judge
+from steadyhelm.replay import Replayer
+from steadyhelm.replay_pool import Workers, open_replayer
 from steadyhelm.scale import encode_run, judge_messages, judge_run_lines, read_snapshot
 from steadyhelm.settings import Settings
 
@@ -24,8 +24,8 @@ def store(known):
 
 
 def reports(runs, store=None):
-    judge = Judge(Settings(), store=store)
-    return {run.info.run_id: encode_safe_json(judge.judge(run).report).decode() for run in runs}
+    replayer = Replayer(Settings(), store=store)
+    return {run.info.run_id: encode_safe_json(replayer.judge(run).report).decode() for run in runs}
 
 
 class TestCommands:
@@ -60,9 +60,9 @@ class TestJudge:
         """
         Runs, incidents, answers and summaries are those of one process, in the order of the runs.
         """
-        expected = list(Judge(Settings(), store=store).judge_all(runs))
-        with open_judge(Settings(), workers=Workers(spark_master="local[2]"), store=store) as judge:
-            judged = list(judge.judge_all(runs))
+        expected = list(Replayer(Settings(), store=store).judge_all(runs))
+        with open_replayer(Settings(), workers=Workers(spark_master="local[2]"), store=store) as replayer:
+            judged = list(replayer.judge_all(runs))
 
         assert expected == judged
 
@@ -70,8 +70,8 @@ class TestJudge:
         """
         Where Spark runs already, as on a cluster's notebook, it is used and not stopped.
         """
-        with open_judge(Settings(), workers=Workers(spark_master="local[2]")) as judge:
-            next(judge.judge_all(runs[:1]))
+        with open_replayer(Settings(), workers=Workers(spark_master="local[2]")) as replayer:
+            next(replayer.judge_all(runs[:1]))
 
         assert 1 == spark.range(1).count()
 

@@ -5,7 +5,7 @@ from conftest import in_order
 from killed_streams import write_files, write_messages
 
 from steadyhelm import RunInfo, TraceEvent
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.scale import ParquetSink, encode_end, encode_event, read_files, read_results, start_stream
 from steadyhelm.settings import Settings
 
@@ -29,7 +29,7 @@ def expected_findings(runs):
     return Counter(
         (run.info.run_id, found.at, found.detector, found.severity, found.score, found.message)
         for run in runs
-        for found in Judge(Settings()).judge(run).report.findings
+        for found in Replayer(Settings()).judge(run).report.findings
     )
 
 

@@ -251,7 +251,7 @@ def _list_adapters(agent: Any, health: Health) -> Iterator[str]:
         else:
             needs = f"watching {framework.title} needs {missing}"
             _warn_limited_view(f"{needs}. Add it with: pip install 'steadyhelm[{framework.extra}]'", health)
-    yield from registry.others(registry.ADAPTERS)
+    yield from registry.list_foreign_names(registry.ADAPTERS)
 
 
 def _load_adapter(name: str, health: Health) -> type[Adapter] | None:

@@ -324,8 +324,8 @@ def find_refusal(
         return "Nothing was requested of any limit that is set."
     return (
         _check_rules(memory.rules, memory.progress, memory.extensions)
-        or _check_size(memory.rules, meters, amounts)
-        or _check_usefulness(meters, amounts)
+        or _explain_too_large(memory.rules, meters, amounts)
+        or _explain_too_small(meters, amounts)
     )
 
 
@@ -341,7 +341,7 @@ def _check_rules(rules: BudgetRules, progress: float | None, granted_before: int
     return None
 
 
-def _check_size(
+def _explain_too_large(
     rules: BudgetRules, meters: Mapping[LimitName, Meter], amounts: Mapping[LimitName, int]
 ) -> str | None:
     for name, amount in amounts.items():
@@ -354,7 +354,7 @@ def _check_size(
     return None
 
 
-def _check_usefulness(meters: Mapping[LimitName, Meter], amounts: Mapping[LimitName, int]) -> str | None:
+def _explain_too_small(meters: Mapping[LimitName, Meter], amounts: Mapping[LimitName, int]) -> str | None:
     """Return why the request is too small: an extension must not leave the budget used up."""
     for name, meter in meters.items():
         if not meter.exhausted or meter.limit is None:

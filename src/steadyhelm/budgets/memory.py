@@ -235,7 +235,7 @@ def reserve_share(memory: BudgetMemory, requested: dict[LimitName, Any]) -> Budg
     meters = memory.meters()
     landing = memory.rules.landing_reserve
     share = {
-        name: _limit_share(meters[name].available(landing), requested.get(name), UNITS[name])
+        name: _limit_share(meters[name].compute_available(landing), requested.get(name), UNITS[name])
         for name in meters
     }
     memory.children_made += 1

@@ -139,7 +139,7 @@ class Meter(Struct, kw_only=True, omit_defaults=True):
         if self.limit is not None and self.used + self.reserved >= self.limit:
             self.exhausted = True
 
-    def growth_per_step(self, steps: int) -> float:
+    def estimate_growth_per_step(self, steps: int) -> float:
         """Return by how much each step used more than the one before, over all steps; never below 0.
 
         A context grows, and every further call sends it again.
@@ -157,7 +157,7 @@ class Meter(Struct, kw_only=True, omit_defaults=True):
             return 0
         return math.ceil(max(self.original * share - _FLOAT_TOLERANCE, self.mean))
 
-    def available(self, share: float) -> int | None:
+    def compute_available(self, share: float) -> int | None:
         """Return what may be reserved for a child: all that is left except the landing reserve."""
         left = self.remaining
         return None if left is None else max(0, left - self.reserve_for_landing(share))

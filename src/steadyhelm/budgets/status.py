@@ -82,7 +82,7 @@ def check_limits(memory: BudgetMemory) -> LimitStatus:
             exhausted += (name,)
         # What is only reserved may come back: it is no reason to land.
         landing = landing or (reserve > 0.0 and left + meter.reserved <= meter.reserve_for_landing(reserve))
-        steps = count_steps_left(left, meter.mean, meter.growth_per_step(memory.seen))
+        steps = count_steps_left(left, meter.mean, meter.estimate_growth_per_step(memory.seen))
         if steps is not None and (fewest is None or steps < fewest):
             fewest = steps
     return LimitStatus(exhausted, landing and not exhausted, fewest if memory.seen else None)
@@ -153,7 +153,7 @@ def forecast_steps(meters: Mapping[LimitName, Meter], *, seen: int, window: int)
     ranges = {
         name: range_
         for name, meter in meters.items()
-        if (range_ := _forecast_limit(meter, meter.growth_per_step(seen), counted)) is not None
+        if (range_ := _forecast_limit(meter, meter.estimate_growth_per_step(seen), counted)) is not None
     }
     if not ranges:
         return BudgetForecast()

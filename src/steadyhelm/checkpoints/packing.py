@@ -151,7 +151,7 @@ def _decode_path(path: Any) -> str | None:
 
 def _read_items(value: Any, location: Location, converter: PlainDataConverter) -> list[tuple[Any, Any]]:
     try:
-        return converter.take(read_pairs(value))
+        return converter.list_items(read_pairs(value))
     except TooLargeError:
         raise
     except BaseException as exc:  # noqa: BLE001 - it may be anything

@@ -113,8 +113,11 @@ class PlainDataConverter:
         if self._bytes_left < 0:
             raise TooLargeError("It holds more text and bytes than allowed.")
 
-    def take(self, values: Iterable[Any]) -> list[Any]:
-        """Return all items of a collection at once: another thread may change it."""
+    def list_items(self, values: Iterable[Any]) -> list[Any]:
+        """Return all items of a collection at once, since another thread may change it, and count them.
+
+        Raises TooLargeError above the limit.
+        """
         taken = list(islice(values, self._values_left + 1))
         self._values_left -= len(taken)
         if self._values_left < 0:
@@ -165,7 +168,7 @@ class PlainDataConverter:
         if not is_a(value, dict):
             self.note(location, f"{name_type(value)} kept as a dict")
         plain: dict[Any, Any] = {}
-        for key, item in self.take(read_pairs(value)):
+        for key, item in self.list_items(read_pairs(value)):
             inside = (location, key)
             name = self._convert_key(key, inside)
             if name in plain:
@@ -186,7 +189,7 @@ class PlainDataConverter:
         if not is_a(value, list):
             self.note(location, f"{name_type(value)} kept as a list")
         kind = next((kind for kind in _COLLECTIONS if is_a(value, kind)), None)
-        taken = self.take(value if kind is None else kind.__iter__(value))
+        taken = self.list_items(value if kind is None else kind.__iter__(value))
         plain = [self.convert(item, (location, number), depth + 1) for number, item in enumerate(taken)]
         return sorted(plain, key=repr) if is_a(value, (set, frozenset)) else plain
 

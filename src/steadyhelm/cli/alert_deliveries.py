@@ -9,7 +9,7 @@ import typer
 
 from steadyhelm.cli.output import EXIT_FAILED, EXIT_USAGE, AsJson, fail, format_age, print_json, print_table
 from steadyhelm.reports.formats import pluralize
-from steadyhelm.reports.terminal import safe, say, severity_label
+from steadyhelm.reports.terminal import format_severity, safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
@@ -129,7 +129,7 @@ def _format_row(delivery: "Delivery") -> tuple[Any, ...]:
         delivery.state,
         safe(delivery.channel, most=20),
         delivery.reason,
-        severity_label(delivery.severity),
+        format_severity(delivery.severity),
         safe(delivery.agent_id, most=24),
         delivery.incident_id,
         format_age(delivery.created_at),

@@ -23,7 +23,7 @@ from steadyhelm.cli.output import (
 )
 from steadyhelm.findings import Severity
 from steadyhelm.reports.formats import format_duration, format_steps, pluralize, step_number
-from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
+from steadyhelm.reports.terminal import console, format_severity, print_wrapped, safe, say
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -200,7 +200,7 @@ def _to_data(incident: "Incident", mutes: timeline.Mutes) -> dict[str, Any]:
 def _format_row(incident: "Incident", mutes: timeline.Mutes, now: float) -> tuple[Any, ...]:
     return (
         incident.incident_id,
-        severity_label(incident.severity),
+        format_severity(incident.severity),
         mutes.describe_state(incident),
         safe(incident.agent_id, most=24),
         incident.detector,
@@ -245,7 +245,7 @@ def _list_fields(incident: "Incident", mutes: timeline.Mutes) -> list[tuple[str,
 def _format_headline(incident: "Incident") -> "Text":
     from rich.text import Text
 
-    head = Text().append_text(severity_label(incident.severity))
+    head = Text().append_text(format_severity(incident.severity))
     return head.append(f" incident {incident.incident_id}, {safe(incident.detector)} ({incident.kind})")
 
 
@@ -279,7 +279,7 @@ def false_alarm(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would change, and stop.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Mark an incident as a false alarm. What it is about is then reported later for this agent."""
+    """Mark an incident as a false alarm. The same is then reported for this agent only when stronger."""
     from steadyhelm.policy.alerting import build_threshold
 
     with closing(context.obj.open_store(read_only=dry_run)) as store:
@@ -305,7 +305,7 @@ def false_alarm(
 
 @app.command("confirm")
 def confirm_incident(context: typer.Context, incident_id: Id) -> None:
-    """Confirm that an incident was right. A threshold it had raised goes back."""
+    """Confirm that an incident was right. If it was marked as a false alarm, the mark is removed."""
     with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         with store.transaction():
@@ -317,7 +317,7 @@ def confirm_incident(context: typer.Context, incident_id: Id) -> None:
 
 @app.command("undo")
 def undo(context: typer.Context, incident_id: Id) -> None:
-    """Take back a mark on an incident. The threshold it raised goes back."""
+    """Remove the mark from an incident, and the threshold that it raised."""
     with closing(context.obj.open_store(read_only=False)) as store:
         incident = store.find_incident(incident_id)
         with store.transaction():

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from steadyhelm.baselines import Trend
     from steadyhelm.store import Store
 
-app = typer.Typer(help="Baselines: what is normal for each agent.", rich_markup_mode=None)
+app = typer.Typer(help="Show, freeze, reset or copy what is normal for each agent.", rich_markup_mode=None)
 
 _TITLES: Final = ("agent", "version", "task", "state", "tokens p50/p95", "tool calls", "duration")
 _MEASURES: Final = (("tokens", "tokens"), ("tools", "tool calls"), ("duration_ms", "duration"))

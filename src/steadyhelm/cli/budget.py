@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="What tasks take, and what was spent today.",
+    help="Show what tasks take and what was spent today; grant more.",
     rich_markup_mode=None,
 )
 

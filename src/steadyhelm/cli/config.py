@@ -311,7 +311,7 @@ def list_detectors() -> list[str]:
     """Return the names of all installed detectors, ours first."""
     from steadyhelm.engine import registry
 
-    return registry.names(registry.DETECTORS)
+    return registry.list_names(registry.DETECTORS)
 
 
 def _describe_options(docstring: str) -> dict[str, str]:

@@ -38,9 +38,7 @@ def corrections(
     context: typer.Context,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[PATH]...", help="Run files, transcripts or folders; by default the database."
-        ),
+        typer.Argument(metavar="PATH", help="Run files, transcripts or folders; by default the database."),
     ] = None,
     agent: OnlyAgent = None,
     since: Since = None,
@@ -243,16 +241,16 @@ class FileRuns:
 
     def runs(self) -> Iterator[CheckedRun]:
         """Yield every run with its findings."""
-        from steadyhelm.replay import Judge
+        from steadyhelm.replay import Replayer
 
-        judge = Judge(self._shared.load().settings)
+        replayer = Replayer(self._shared.load().settings)
         for path in self._paths:
             for run in self._read(path):
                 self.read.append(run)
                 places = {int(event.event_id): place for place, event in enumerate(run.events)}
                 noticed = [
                     LocatedFinding(finding.detector, places[finding.at])
-                    for finding in judge.judge(run).report.findings
+                    for finding in replayer.judge(run).report.findings
                     if _is_evidence(finding.kind, finding.severity.rank) and finding.at in places
                 ]
                 yield _check_run(run, noticed)

@@ -19,7 +19,7 @@ from steadyhelm.cli.output import print_table
 from steadyhelm.environment import HOME, get_variables
 from steadyhelm.events import TraceEvent
 from steadyhelm.reports.formats import format_response_level, pluralize, step_number
-from steadyhelm.reports.terminal import console, print_wrapped, safe, severity_label
+from steadyhelm.reports.terminal import console, format_severity, print_wrapped, safe
 from steadyhelm.stores.locations import DatabaseLocation
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class _DemoRun:
         from rich.text import Text
 
         for finding in decision.findings:
-            found = Text.assemble("     ", severity_label(finding.severity), f"  {safe(finding.message)}")
+            found = Text.assemble("     ", format_severity(finding.severity), f"  {safe(finding.message)}")
             print_wrapped(self._out, found)
         level = format_response_level(decision.action, decision.verdict)
         self._out.print(Text(f"     Steadyhelm to the agent (response level: {level}):", "bold"))

@@ -130,7 +130,7 @@ def _fail_again(what: str, ignored: int) -> Steps:
     yield DemoStep(words="I run the tests.", tokens=500)
     yield from _repeat([failing], rounds=_MOST_ROUNDS, ignored=ignored)
     if ignored < _MOST_ROUNDS:
-        yield from _mend(f"shop/{what.replace(' ', '_')}.py", what)
+        yield from _fix_fault(f"shop/{what.replace(' ', '_')}.py", what)
 
 
 def _edit_back_and_forth() -> Steps:
@@ -142,10 +142,10 @@ def _edit_back_and_forth() -> Steps:
         for rate in ("0.19", "0.07")
     ]
     yield from _repeat([edits[0], tests, edits[1], tests], rounds=4, ignored=1)
-    yield from _mend("shop/rates.py", "the tax rate")
+    yield from _fix_fault("shop/rates.py", "the tax rate")
 
 
-def _mend(path: str, what: str) -> Steps:
+def _fix_fault(path: str, what: str) -> Steps:
     """Find the cause in another file, correct it, and hand over."""
     yield DemoStep(words=f"The fault in {what} is elsewhere: I read {path}.", tokens=600)
     yield DemoStep("read_file", arguments={"path": path}, result=f"the part about {what}, 60 lines")
@@ -170,9 +170,11 @@ def _plan_researcher_runs(now: float) -> Iterator[_PastRun]:
         (2.1, "battery storage", 1),
         (1.5, "tidal power", _MOST_ROUNDS),
     ):
-        yield _PastRun(now - days * _DAY_S, f"Summarise what {topic} cost", _circle(topic, ignored))
+        yield _PastRun(
+            now - days * _DAY_S, f"Summarise what {topic} cost", _repeat_three_calls(topic, ignored)
+        )
     trains, towers = "night trains to the north", "wooden high-rises"
-    yield _PastRun(now - 1.1 * _DAY_S, f"Summarise what is known about {trains}", _stray(trains))
+    yield _PastRun(now - 1.1 * _DAY_S, f"Summarise what is known about {trains}", _leave_goal(trains))
     yield _PastRun(now - 0.3 * _DAY_S, f"Summarise what is known about {towers}", _spend(towers))
 
 
@@ -187,7 +189,7 @@ def _research(topic: str, number: int) -> Steps:
     yield DemoStep(words=words, tokens=1200 + 50 * number)
 
 
-def _circle(topic: str, ignored: int) -> Steps:
+def _repeat_three_calls(topic: str, ignored: int) -> Steps:
     """Go round between the same three calls; once guidance is followed, ask another source."""
     calls = (
         ("search", {"query": f"{topic} costs"}, "3 results, the same as before"),
@@ -211,7 +213,7 @@ def _read_on(topic: str) -> Steps:
     yield DemoStep(words=words, tokens=900)
 
 
-def _stray(topic: str) -> Steps:
+def _leave_goal(topic: str) -> Steps:
     """Begin well, then write poems; a request for a new plan brings it back."""
     yield from _research(topic, 1)
     heard = 0
@@ -242,7 +244,7 @@ def _plan_support_runs(now: float) -> Iterator[_PastRun]:
     for days, number, polls in ((9.3, 147, 4), (6.1, 157, 6), (3.3, 167, 5), (0.8, 177, 9)):
         goal = f"Answer ticket {number}: wait for the payment"
         yield _PastRun(now - days * _DAY_S, goal, _poll(str(number), polls))
-    yield _PastRun(now - 0.2 * _DAY_S, "Answer tickets 190 to 199", _gush())
+    yield _PastRun(now - 0.2 * _DAY_S, "Answer tickets 190 to 199", _change_style())
 
 
 def _answer_tickets(numbers: range) -> Steps:
@@ -266,7 +268,7 @@ def _poll(ticket: str, polls: int) -> Steps:
     yield DemoStep(words=f"The payment for ticket {ticket} has arrived.", tokens=300)
 
 
-def _gush() -> Steps:
+def _change_style() -> Steps:
     """Answer in a manner nobody asked for, until a reminder is followed."""
     heard = 0
     for number in range(190, 200):

@@ -231,7 +231,7 @@ def _describe_daily_use(settings: "Settings") -> str:
 def _check_detectors(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.engine import registry
 
-    for name in registry.names(registry.DETECTORS):
+    for name in registry.list_names(registry.DETECTORS):
         try:
             yield _check_detector(name, settings)
         except Exception as exc:  # noqa: BLE001 - somebody else's plug-in may fail in any way
@@ -270,7 +270,7 @@ def _make_options_for_only(name: str, options: dict[str, Any]) -> dict[str, dict
     """Return options with which this detector is the only one that is on."""
     from steadyhelm.engine import registry
 
-    others = {other: {"enabled": False} for other in registry.names(registry.DETECTORS) if other != name}
+    others = {other: {"enabled": False} for other in registry.list_names(registry.DETECTORS) if other != name}
     return {**others, name: options}
 
 
@@ -279,7 +279,7 @@ def _check_plug_ins(settings: "Settings") -> Iterator[Check]:  # noqa: ARG001 - 
     from steadyhelm.engine import registry
 
     for group in (registry.SINKS, registry.CHANNELS, registry.ADAPTERS):
-        for name in registry.others(group):
+        for name in registry.list_foreign_names(group):
             title = f"{group.removeprefix('steadyhelm.').removesuffix('s')} {name}"
             try:
                 registry.load(group, name)

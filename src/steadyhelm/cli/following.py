@@ -21,8 +21,8 @@ from steadyhelm.events import STATE_TRANSITION, RunInfo, TraceEvent
 from steadyhelm.recordings.recognition import find_reader
 from steadyhelm.recordings.run_file import LINE_LIMIT, ReadRun, RunFile
 from steadyhelm.recordings.transcript_reader import TranscriptReader
-from steadyhelm.replay import FindingReport, Judge, Replay
-from steadyhelm.reports.terminal import safe, severity_label
+from steadyhelm.replay import FindingReport, Replay, Replayer
+from steadyhelm.reports.terminal import format_severity, safe
 from steadyhelm.store_rows import StoredRun
 
 _RUNS_PAUSE_S: Final = 0.5
@@ -147,12 +147,12 @@ class Follower:
     """Replays the runs in a file line by line.
 
     Args:
-        judge: Replays the runs.
+        replayer: Replays the runs.
         least: The lowest severity rank that is reported.
     """
 
-    def __init__(self, judge: Judge, *, least: int) -> None:
-        self._judge = judge
+    def __init__(self, replayer: Replayer, *, least: int) -> None:
+        self._replayer = replayer
         self._least = least
         self._reader: TranscriptReader | None = None
         self._replays: dict[str, Replay] = {}
@@ -180,7 +180,7 @@ class Follower:
         for run in RunFile(io.BytesIO(line)):
             if isinstance(run, ReadRun):
                 places = {int(event.event_id): place for place, event in enumerate(run.events)}
-                for finding in self._judge.judge(run).report.findings:
+                for finding in self._replayer.judge(run).report.findings:
                     yield from self._report_finding(run.info, places[finding.at], finding)
 
     def _observe(self, event: TraceEvent, info: RunInfo) -> Iterator[Text]:
@@ -191,7 +191,7 @@ class Follower:
             # A harness writes before the user does: the goal is not known yet.
             if event.action_type == STATE_TRANSITION and not info.goal:
                 return
-            replay = self._replays[event.run_id] = self._judge.begin(info)
+            replay = self._replays[event.run_id] = self._replayer.begin(info)
         del self._held[event.run_id]
         for one in held:
             for finding in replay.observe(one):
@@ -200,7 +200,7 @@ class Follower:
     def _report_finding(self, info: RunInfo, place: int, finding: FindingReport) -> Iterator[Text]:
         if finding.severity.rank >= self._least:
             text = f" {safe(info.run_id)}  step {place + 1}  {finding.kind}: {safe(finding.message)}"
-            yield severity_label(finding.severity).append(text)
+            yield format_severity(finding.severity).append(text)
 
 
 def follow(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion
 
 app = typer.Typer(
-    help="How accurate the detectors are, measured on labelled runs.",
+    help="Measure on labelled runs how accurate the detectors are.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -119,14 +119,14 @@ def evaluate(
     """Measure detectors on labelled runs, beside simple rules."""
     from steadyhelm.lab.evaluation.evaluator import Evaluator
     from steadyhelm.lab.evaluation.report_text import format_evaluation
-    from steadyhelm.replay_pool import open_judge
+    from steadyhelm.replay_pool import open_replayer
 
     sets = read_run_sets(paths)
     question = _make_question(kind, severity, label, adjacent)
-    with open_judge(
+    with open_replayer(
         context.obj.load().settings, kinds={kind.value}, workers=choose_workers(jobs, engine, master)
-    ) as judge:
-        evaluator = Evaluator(judge, question, samples=samples, seed=seed, groups=group or ())
+    ) as replayer:
+        evaluator = Evaluator(replayer, question, samples=samples, seed=seed, groups=group or ())
         evaluation = evaluator.evaluate(sets)
     if html is not None:
         from steadyhelm.lab.report_html import render_evaluation
@@ -158,15 +158,15 @@ def compare(
     """Compare two settings files on the same runs."""
     from steadyhelm.lab.evaluation.comparison import Comparer, Comparison
     from steadyhelm.lab.evaluation.report_text import format_comparison
-    from steadyhelm.replay_pool import open_judge
+    from steadyhelm.replay_pool import open_replayer
     from steadyhelm.settings import load
 
     sets = read_run_sets(paths)
     first, second = load(path=before).settings, load(path=after).settings
     question = _make_question(kind, severity, label, adjacent)
     with (
-        open_judge(first, kinds={kind.value}, workers=choose_workers(jobs, engine, master)) as current,
-        open_judge(second, kinds={kind.value}, workers=choose_workers(jobs, engine, master)) as changed,
+        open_replayer(first, kinds={kind.value}, workers=choose_workers(jobs, engine, master)) as current,
+        open_replayer(second, kinds={kind.value}, workers=choose_workers(jobs, engine, master)) as changed,
     ):
         comparer = Comparer(current, changed, question, samples=samples, seed=seed)
         compared = [comparer.compare(one) for one in sets]
@@ -198,13 +198,13 @@ def leak_check(
     """
     from steadyhelm.lab.evaluation.leak_check import LeakCheck
     from steadyhelm.lab.evaluation.report_text import format_leak_reports
-    from steadyhelm.replay_pool import open_judge
+    from steadyhelm.replay_pool import open_replayer
 
     sets = read_run_sets(paths)
-    with open_judge(
+    with open_replayer(
         context.obj.load().settings, kinds={kind.value}, workers=choose_workers(jobs, engine, master)
-    ) as judge:
-        check = LeakCheck(judge, _make_question(kind, severity, label, adjacent), seed=seed)
+    ) as replayer:
+        check = LeakCheck(replayer, _make_question(kind, severity, label, adjacent), seed=seed)
         reports = [check.check(one) for one in sets]
     if as_json:
         print_json({"sets": reports})
@@ -244,16 +244,16 @@ def simulate(
     """
     from steadyhelm.lab.simulation.report_text import format_simulation
     from steadyhelm.lab.simulation.simulate import simulate as run_simulation
-    from steadyhelm.replay_pool import open_judge
+    from steadyhelm.replay_pool import open_replayer
     from steadyhelm.settings import load
 
     settings = load(_parse_policy(policy or ()), path=config or context.obj.config_file).settings
     sets = read_run_sets(paths)
     with (
-        open_judge(settings, mode="enforce", workers=choose_workers(jobs, engine, master)) as judge,
+        open_replayer(settings, mode="enforce", workers=choose_workers(jobs, engine, master)) as replayer,
         show_progress("simulating", sum(len(one.runs) for one in sets)) as on_run,
     ):
-        report = run_simulation(sets, settings, samples=samples, seed=seed, judge=judge, on_run=on_run)
+        report = run_simulation(sets, settings, samples=samples, seed=seed, replayer=replayer, on_run=on_run)
     if html is not None:
         from steadyhelm.lab.report_html import render_simulation
 
@@ -267,8 +267,11 @@ def simulate(
 
 @app.command("import")
 def import_runs(
-    layout: Annotated[DatasetLayout, typer.Argument(help="The layout of the files.")],
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="JSON files, or folders of them.")],
+    layout: Annotated[
+        DatasetLayout,
+        typer.Argument(metavar="LAYOUT", help="The layout of the files."),
+    ],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="JSON files, or folders of them.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The run file to write; a name in .gz is compressed.")
     ],
@@ -320,7 +323,7 @@ def simulate_load(
     context: typer.Context,
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[PATH]...", help="Run files to draw lengths, steps and gaps from."),
+        typer.Argument(metavar="PATH", help="Run files to draw lengths, steps and gaps from."),
     ] = None,
     agents: Annotated[int, typer.Option("--agents", min=1, help="How many agents work at once.")] = 200,
     rate: Annotated[

@@ -42,7 +42,7 @@ Learn = Annotated[
     typer.Option("--learn", help="Learn a baseline from these run files before; repeatable."),
 ]
 LearnFrom = Annotated[int, typer.Option("--learn-from", min=1, help="How many runs to learn from.")]
-HealthyRuns = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Run files of healthy runs.")]
+HealthyRuns = Annotated[list[Path], typer.Argument(metavar="PATH", help="Run files of healthy runs.")]
 Output = Annotated[
     Path, typer.Option("--output", "-o", help="The run file to write; a name in .gz is compressed.")
 ]
@@ -60,7 +60,7 @@ def accuracy(
     context: typer.Context,
     planted: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="PLANTED...", help="Files of `lab mutate` or `splice`: measure these."),
+        typer.Argument(metavar="PLANTED", help="Files of `lab mutate` or `splice`: measure these."),
     ] = None,
     learn: Learn = None,
     learn_from: LearnFrom = 60,
@@ -93,13 +93,13 @@ def accuracy(
         raise typer.Exit(status)
     from steadyhelm.lab.evaluation import accuracy as targets
     from steadyhelm.lab.evaluation.labelled_runs import find_data_folder
-    from steadyhelm.replay_pool import open_judge
+    from steadyhelm.replay_pool import open_replayer
 
     folder, settings = find_data_folder(data), context.obj.load().settings
-    with open_judge(
+    with open_replayer(
         settings, kinds=targets.MEASURED_KINDS, workers=choose_workers(jobs, engine, master)
-    ) as judge:
-        measured = targets.AccuracyCheck(folder, settings, judge=judge).measure(cost=cost)
+    ) as replayer:
+        measured = targets.AccuracyCheck(folder, settings, replayer=replayer).measure(cost=cost)
     if as_json:
         print_json({"targets": targets.targets_to_builtins(measured)})
     else:
@@ -164,18 +164,18 @@ def _measure_planted(
     """
     from steadyhelm.lab.evaluation.false_alarms import as_one_agent, learn_baseline
     from steadyhelm.lab.evaluation.planted import format_plants, has_plant, measure_plants, plants_to_builtins
-    from steadyhelm.replay_pool import open_judge
+    from steadyhelm.replay_pool import open_replayer
 
     if not all(has_plant(run) for run in runs):
         fail("a run without a plant was found: `steadyhelm lab mutate` writes files for this.", EXIT_USAGE)
     with (
         learn_baseline(follow("Learning", teachers, len(teachers)), settings) as store,
-        open_judge(
+        open_replayer(
             settings, store=store if teachers else None, kinds={"loop", "goal"}, workers=workers
-        ) as judge,
+        ) as replayer,
     ):
         judged = map(as_one_agent, runs) if teachers else runs
-        result = measure_plants(follow("Judging", judged, len(runs)), judge)
+        result = measure_plants(follow("Judging", judged, len(runs)), replayer)
     if as_json:
         print_json(plants_to_builtins(result))
     else:
@@ -253,7 +253,7 @@ def mutate(
 
 
 def splice(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Run files.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Run files.")],
     output: Output,
     others: Annotated[
         list[Path] | None,

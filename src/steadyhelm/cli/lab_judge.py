@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 RunPaths = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[PATH]...",
+        metavar="PATH",
         help="Run files, folders of them, or a Steadyhelm database: a file, or postgresql://…",
     ),
 ]
@@ -153,11 +153,11 @@ def _make_asked_judge(model: str, settings: "Settings", max_questions: int) -> "
 
     from steadyhelm.components import price_answer
     from steadyhelm.judges import build_judge
-    from steadyhelm.lab.judging.answers import AskedJudge
+    from steadyhelm.lab.judging.answers import JudgeAnswers
 
     judge = build_judge(model, timeout_s=settings.judging_deadline_s)
     price = functools.partial(price_answer, time.time)
-    return AskedJudge(judge, max_questions=max_questions, price=price)
+    return JudgeAnswers(judge, max_questions=max_questions, price=price)
 
 
 def _select_groups(sets: "Sequence[RunSet]", groups: list[str] | None) -> "list[RunSet]":
@@ -201,11 +201,11 @@ def _print_report(
     wrong: bool,
     as_json: bool,
 ) -> None:
-    from steadyhelm.lab.judging.answers import AskedJudge, ImportedAnswers
+    from steadyhelm.lab.judging.answers import ImportedAnswers, JudgeAnswers
     from steadyhelm.lab.judging.measure import JudgeReport, format_replies, format_set, format_weight
 
     unusable = answers.list_problems() if isinstance(answers, ImportedAnswers) else {}
-    failures = dict(answers.failures) if isinstance(answers, AskedJudge) else {}
+    failures = dict(answers.failures) if isinstance(answers, JudgeAnswers) else {}
     for line, reason in unusable.items():
         say(f"steadyhelm: verdict in line {line}: {safe(reason)}")
     for reason, count in failures.items():

@@ -19,7 +19,7 @@ _Item = TypeVar("_Item")
 Paths = Annotated[
     list[str],
     typer.Argument(
-        metavar="PATH...",
+        metavar="PATH",
         help="Run files, folders of them, or a Steadyhelm database: a file, or postgresql://…",
     ),
 ]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _TITLES: Final = ("run", "agent", "turns", "likely corrected", "highest", "step", "the user said")
 _TREE_COUNT: Final = 200
-_WORDS_SHOWN: Final = 80
+_MAX_SHOWN_CHARS: Final = 80
 _WORDS_IN_JSON: Final = 500
 
 
@@ -45,7 +45,7 @@ class ModelKind(enum.StrEnum):
 
 
 def train(
-    replies: Annotated[Path, typer.Argument(help="Labelled replies, JSON Lines.")],
+    replies: Annotated[Path, typer.Argument(metavar="REPLIES", help="Labelled replies, JSON Lines.")],
     model: Annotated[
         ModelKind,
         typer.Option("--model", help="linear: the reply classifier; tree: a forest over sessions."),
@@ -189,7 +189,7 @@ def _format_row(run: "ReadRun", turns: "list[JudgedTurn]", evidence: "EvidenceFo
         sum(turn.is_drift for turn in turns) or "-",
         f"{highest.probability:.2f}",
         step_number(highest.place),
-        evidence.redact(run.events[highest.place].text, _WORDS_SHOWN),
+        evidence.redact(run.events[highest.place].text, _MAX_SHOWN_CHARS),
     )
 
 

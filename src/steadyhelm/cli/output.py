@@ -33,7 +33,7 @@ _PIPE_WIDTH: Final = 10_000
 _COLUMN_GAP: Final = 3
 _EDGE_WIDTH: Final = 1
 _CONTINUATION_INDENT: Final = 5
-_MIN_LAST_COLUMN: Final = 24
+_MIN_LAST_COLUMN_WIDTH: Final = 24
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 """The option of every command that reads; its document is an object whose keys stay."""
@@ -184,7 +184,7 @@ def pack_columns(widths: Sequence[int], width: int) -> list[TableLine]:
     lines: list[TableLine] = [TableLine([], _EDGE_WIDTH)]
     for place, wanted in enumerate(widths):
         is_last = place == len(widths) - 1
-        least = min(wanted, _MIN_LAST_COLUMN) if is_last else wanted
+        least = min(wanted, _MIN_LAST_COLUMN_WIDTH) if is_last else wanted
         line = lines[-1]
         used = line.indent + sum(widths[it] + _COLUMN_GAP for it in line.columns)
         if line.columns and used + least > width:

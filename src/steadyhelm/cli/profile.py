@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from steadyhelm.style.profile import Profile
     from steadyhelm.style.scoring import ReplyScore
 
-app = typer.Typer(help="Style profiles: how an agent should write its replies.", rich_markup_mode=None)
+app = typer.Typer(
+    help="List, check, write or learn profiles of an agent's style.",
+    rich_markup_mode=None,
+)
 
 _TITLES: Final = ("profile", "threshold", "sensitivity", "words", "words a sentence", "from", "about")
 _NEW_PROFILE_HEADING: Final = """\
@@ -90,7 +93,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
 @app.command("check")
 def check(
     profiles: Annotated[
-        list[str], typer.Argument(metavar="PROFILE...", help="Names of profiles, or profile files.")
+        list[str], typer.Argument(metavar="PROFILE", help="Names of profiles, or profile files.")
     ],
     reply: Annotated[
         Path | None,
@@ -146,7 +149,7 @@ def calibrate(
     replies: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Good replies: JSON Lines with a text, output, content, assistant_before or reply, "
             "or text files with one reply each; - is standard input, JSON Lines.",
         ),

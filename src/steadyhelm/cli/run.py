@@ -20,7 +20,7 @@ _MAIN: Final = "__main__"
 def run(
     context: typer.Context,  # noqa: ARG001 - every command takes it
     program: Annotated[
-        list[str] | None, typer.Argument(help="The script and its arguments, after `--`.")
+        list[str] | None, typer.Argument(metavar="PROGRAM", help="The script and its arguments, after `--`.")
     ] = None,
     mode: Annotated[
         str | None,

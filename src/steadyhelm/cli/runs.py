@@ -10,7 +10,7 @@ import typer
 from steadyhelm.cli.context import OnlyAgent, Since, choose_agent, find_start
 from steadyhelm.cli.output import AsJson, format_age, print_json, print_table
 from steadyhelm.reports.formats import format_count
-from steadyhelm.reports.terminal import console, safe, say, severity_label
+from steadyhelm.reports.terminal import console, format_severity, safe, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,4 +120,4 @@ def _format_incidents(row: "StoredRun") -> Any:
 
     if not row.incidents:
         return "-"
-    return Text.assemble(f"{row.incidents} ", severity_label(Severity.from_score(row.peak)))
+    return Text.assemble(f"{row.incidents} ", format_severity(Severity.from_score(row.peak)))

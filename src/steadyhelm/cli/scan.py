@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from steadyhelm.recordings.run_file import ReadRun
-    from steadyhelm.replay import Judge, JudgedReplay
+    from steadyhelm.replay import JudgedReplay, Replayer
     from steadyhelm.reports.output import Report, RunLocation, ScanProgress
     from steadyhelm.settings import Settings
     from steadyhelm.stores.sql_store import SQLStore
@@ -114,7 +114,7 @@ def scan(
 
     Exit status: 0 clean, 3 a run was flagged, 2 usage, 1 something could not be read.
     """
-    from steadyhelm.replay_pool import open_judge
+    from steadyhelm.replay_pool import open_replayer
     from steadyhelm.reports.output import ScanProgress, open_destination
 
     shared: GlobalOptions = context.obj
@@ -129,14 +129,14 @@ def scan(
     with (
         _open_baselines(baseline, settings) as store,
         open_destination(output) as stream,
-        open_judge(settings, store=store, workers=workers) as judge,
+        open_replayer(settings, store=store, workers=workers) as replayer,
     ):
         report = _make_report(report_format, stream, settings, fail_on, is_document=as_json, verbose=verbose)
         if is_live:
             on_stdout = report_format is ReportFormat.TEXT and not as_json and output is None
-            _follow_file(files[0], judge, fail_on, follow_for, on_stdout=on_stdout)
+            _follow_file(files[0], replayer, fail_on, follow_for, on_stdout=on_stdout)
         with ScanProgress(files, report) as bar:
-            scanned = _Scan(judge, report, fail_on, bar, verbose=verbose)
+            scanned = _Scan(replayer, report, fail_on, bar, verbose=verbose)
             scanned.read(files, named=paths)
         report.finish(scanned.totals, fail_on, is_file=output is not None)
     raise typer.Exit(scanned.exit_status())
@@ -157,7 +157,7 @@ def _make_report(
     is_document: bool,
     verbose: bool,
 ) -> "Report":
-    from steadyhelm.reports.output import JsonLinesReport, JsonReport, TextReport, lowest_flagged_rank
+    from steadyhelm.reports.output import JsonLinesReport, JsonReport, TextReport, find_lowest_flagged_rank
 
     if is_document:
         return JsonReport(stream)
@@ -166,7 +166,7 @@ def _make_report(
     from steadyhelm.components import make_redactor
     from steadyhelm.reports.evidence import EvidenceFormatter
 
-    evidence = EvidenceFormatter(make_redactor(settings), least=lowest_flagged_rank(level))
+    evidence = EvidenceFormatter(make_redactor(settings), least=find_lowest_flagged_rank(level))
     # A format is loaded only when it is asked for: templates cost more than a text report.
     if kind is ReportFormat.HTML:
         from steadyhelm.reports.html import HtmlReport
@@ -184,32 +184,37 @@ def _make_report(
 
 
 def _follow_file(
-    file: str, judge: "Judge", level: Severity, seconds: float | None, *, on_stdout: bool
+    file: str, replayer: "Replayer", level: Severity, seconds: float | None, *, on_stdout: bool
 ) -> None:
     """Print findings as they come: to standard output when the report is text, else as messages."""
     from steadyhelm.cli.following import Follower, follow, until_interrupted
-    from steadyhelm.reports.output import lowest_flagged_rank
+    from steadyhelm.reports.output import find_lowest_flagged_rank
     from steadyhelm.reports.terminal import console
 
     out = console(stderr=not on_stdout)
     with until_interrupted(seconds) as is_over:
         say(f"steadyhelm: following {safe(file)}; Ctrl-C ends it and reports.")
-        follow(file, lambda: Follower(judge, least=lowest_flagged_rank(level)), out.print, is_over=is_over)
+        follow(
+            file,
+            lambda: Follower(replayer, least=find_lowest_flagged_rank(level)),
+            out.print,
+            is_over=is_over,
+        )
 
 
 class _Scan:
     """Reads file after file, replays each run, and adds the result to the report."""
 
     def __init__(
-        self, judge: "Judge", report: "Report", level: Severity, bar: "ScanProgress", *, verbose: bool
+        self, replayer: "Replayer", report: "Report", level: Severity, bar: "ScanProgress", *, verbose: bool
     ) -> None:
-        from steadyhelm.reports.output import ScanTotals, lowest_flagged_rank
+        from steadyhelm.reports.output import ScanTotals, find_lowest_flagged_rank
 
         self.totals = ScanTotals()
-        self._judge = judge
+        self._replayer = replayer
         self._report = report
         self._level = level
-        self._least = lowest_flagged_rank(level)
+        self._least = find_lowest_flagged_rank(level)
         self._bar = bar
         self._verbose = verbose
         self._skipped: list[str] = []
@@ -222,7 +227,7 @@ class _Scan:
 
         A JSON file of another kind is skipped when only its folder was named.
         """
-        for judged in self._judge.judge_all(self._read_runs(files, named)):
+        for judged in self._replayer.judge_all(self._read_runs(files, named)):
             self._add_waiting()
             self._add_run(judged, self._waiting.popleft())
         self._add_waiting()

@@ -18,7 +18,7 @@ from steadyhelm.cli.output import AsJson, format_time, print_fields, print_json,
 from steadyhelm.cli.timeline import format_value
 from steadyhelm.events import TraceEvent
 from steadyhelm.reports.formats import format_count, format_duration, format_steps, pluralize, step_number
-from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
+from steadyhelm.reports.terminal import console, format_severity, print_wrapped, safe, say
 
 if TYPE_CHECKING:
     from steadyhelm.findings import DriftEvent
@@ -185,7 +185,7 @@ def _print_incidents(report: _RunDetails) -> None:
 
     screen = console()
     for incident in report.incidents:
-        head = Text("\n").append_text(severity_label(incident.severity))
+        head = Text("\n").append_text(format_severity(incident.severity))
         state = report.mutes.describe_state(incident) + ", hard limit" * incident.hard_limit
         head.append(f" incident {incident.incident_id}, {safe(incident.detector)}, {state}")
         screen.print(head)

@@ -12,7 +12,7 @@ from steadyhelm.reports.formats import (
     pluralize,
     step_number,
 )
-from steadyhelm.reports.terminal import safe, severity_label
+from steadyhelm.reports.terminal import format_severity, safe
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -365,7 +365,7 @@ def _format_finding(finding: "DriftEvent") -> "Text":
     from rich.text import Text
 
     line = Text(f"{_STEP_INDENT}   ")
-    line.append_text(severity_label(finding.severity))
+    line.append_text(format_severity(finding.severity))
     line.append(f" {safe(finding.detector)}: {safe(finding.message, most=_LINE_WIDTH)}")
     lowered = finding.context.get("lowered_because")
     if lowered:

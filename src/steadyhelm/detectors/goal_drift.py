@@ -266,7 +266,7 @@ class GoalDrift(Detector):
     def _find_rarity(self, baseline: BaselineStats) -> StemRarity | None:
         """Return how rare words are for this agent; None until that is learnt."""
         if self._rarity is None or self._rarity.counts is not baseline.word_counts:
-            self._rarity = StemRarity.learnt_by(baseline)
+            self._rarity = StemRarity.from_baseline(baseline)
             self._memory.is_weighed = self._rarity is not None
         return self._rarity
 

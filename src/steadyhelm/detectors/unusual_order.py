@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from steadyhelm.baselines import OUTDATED_ADVICE, BaselineStats
-from steadyhelm.calibration import RUN_START, surprise
+from steadyhelm.calibration import RUN_START, compute_surprise
 from steadyhelm.detector import Detector
 from steadyhelm.events import TOOL_CALL, RunSummary, TraceEvent
 from steadyhelm.findings import MED_FROM, DriftEvent
@@ -70,7 +70,7 @@ class UnusualOrder(Detector):
             memory.actions.append(action)
         memory.steps += 1
         if baseline.transitions:
-            bits = surprise(baseline.transitions, before, action)
+            bits = compute_surprise(baseline.transitions, before, action)
             memory.bits += bits
             if memory.steps >= _MIN_STEPS:
                 memory.peak_mean = max(memory.peak_mean, memory.bits / memory.steps)

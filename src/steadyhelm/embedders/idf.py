@@ -85,7 +85,7 @@ class StemRarity:
         self._known: dict[str, float] = {}
 
     @classmethod
-    def learnt_by(cls, baseline: BaselineStats) -> "StemRarity | None":
+    def from_baseline(cls, baseline: BaselineStats) -> "StemRarity | None":
         """Return the rarity as this baseline knows it; None while it knows too few runs."""
         return cls(baseline) if baseline.word_counts and baseline.word_runs >= MIN_RUNS else None
 

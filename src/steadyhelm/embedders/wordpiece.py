@@ -13,7 +13,7 @@ MAX_WORD_CHARS: Final = 100
 _UNKNOWN_PIECE: Final = "[UNK]"
 _START_PIECE: Final = "[CLS]"
 _END_PIECE: Final = "[SEP]"
-_CHARACTERS_KEPT: Final = 4096
+_CHARACTERS_CACHED: Final = 4096
 _CJK: Final = (
     range(0x3400, 0x4DC0),
     range(0x4E00, 0xA000),
@@ -114,7 +114,7 @@ class _CharacterMap(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         replacement = _replace_character(chr(code))
-        if len(self) < _CHARACTERS_KEPT:
+        if len(self) < _CHARACTERS_CACHED:
             self[code] = replacement
         return replacement
 

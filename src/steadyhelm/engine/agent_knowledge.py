@@ -93,14 +93,6 @@ class SuspendedRun(NamedTuple):
     reference: Reference | None
 
 
-class Knowledge(Protocol):
-    """Where sessions get from what runs are compared with."""
-
-    def get_reference(self, version: str, task_type: str) -> Reference | None:
-        """Return what a run of this version and type is compared with; None while that is not known."""
-        ...
-
-
 class KnowledgeStore(Protocol):
     """The part of a store that runs are compared with."""
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from steadyhelm.budgets.daily import format_time
 from steadyhelm.decisions import BudgetState, DailyBudgetState, DriftAction, DriftAssessment
 from steadyhelm.events import LLM_REQUEST, TraceEvent
-from steadyhelm.findings import DriftEvent, Kind, Severity, count_quarters_past
+from steadyhelm.findings import DriftEvent, count_quarters_past, make_finding
 from steadyhelm.policy.drift_engine import SIGNAL_NAMES
 from steadyhelm.policy.response_levels import DRIFT_SCORE
 
@@ -44,13 +44,13 @@ def make_drift_score_findings(
         # Calls neither change the goal signal nor can they improve it.
         return ()
     return [
-        _make_finding(
+        make_finding(
             event,
             DRIFT_SCORE,
             "resource" if leading == "budget_velocity" else "goal",
-            _SCORE_BY_ACTION[action],
-            f"drift score {assessment.overall_score:.2f} of 1, mostly {SIGNAL_NAMES[leading]}",
-            _ADVICE_BY_ACTION[action],
+            score=_SCORE_BY_ACTION[action],
+            message=f"drift score {assessment.overall_score:.2f} of 1, mostly {SIGNAL_NAMES[leading]}",
+            suggested_action=_ADVICE_BY_ACTION[action],
             drift=round(assessment.overall_score, 4),
             contributions=assessment.contributions,
         )
@@ -76,27 +76,27 @@ def make_budget_findings(
     """Return a finding when the budget is used up, or only the reserve is left."""
     if budget.exhausted:
         return [
-            _make_finding(
+            make_finding(
                 event,
                 BUDGET,
                 "resource",
-                1.0,
-                f"the budget is used up: {_describe_spending(budget, budget.exhausted_by)}",
-                "Stop, hand over what there is, and ask the user whether to go on.",
+                score=1.0,
+                message=f"the budget is used up: {_describe_spending(budget, budget.exhausted_by)}",
+                suggested_action="Stop, hand over what there is, and ask the user whether to go on.",
                 hard_limit=True,
-                **({"ongoing": True} if ongoing else {}),
+                **_mark_ongoing(ongoing),
             )
         ]
     if not budget.landing:
         return ()
     return [
-        _make_finding(
+        make_finding(
             event,
             BUDGET,
             "resource",
-            0.5,
-            f"only the reserve for landing is left: {_describe_spending(budget, _LIMITS)}",
-            "Finish what is under way, then sum up what was done and what is left to do.",
+            score=0.5,
+            message=f"only the reserve for landing is left: {_describe_spending(budget, _LIMITS)}",
+            suggested_action="Finish what is under way, then sum up what was done and what is left to do.",
             hard_limit=True,
         )
     ]
@@ -113,17 +113,17 @@ def make_daily_budget_findings(
     }
     spent = ", ".join(amounts[name] for name in daily.exhausted_by if amounts.get(name))
     return [
-        _make_finding(
+        make_finding(
             event,
             DAILY_BUDGET,
             "resource",
-            1.0,
-            f"the agent's daily budget is used up: {spent} on {daily.day}, over all its runs; "
+            score=1.0,
+            message=f"the agent's daily budget is used up: {spent} on {daily.day}, over all its runs; "
             f"it opens again at {format_time(daily.opens_at)}",
-            "Stop, hand over what there is, and ask the user whether to go on today.",
+            suggested_action="Stop, hand over what there is, and ask the user whether to go on today.",
             hard_limit=True,
             opens_at=daily.opens_at,
-            **({"ongoing": True} if ongoing else {}),
+            **_mark_ongoing(ongoing),
         )
     ]
 
@@ -143,25 +143,5 @@ def _describe_amount(used: float, limit: float | None, shape: str, unit: str) ->
     return "" if limit is None else f"{shape.format(used)} of {shape.format(limit)} {unit}"
 
 
-def _make_finding(
-    event: TraceEvent,
-    detector: str,
-    kind: Kind,
-    score: float,
-    message: str,
-    suggested_action: str,
-    **context: Any,
-) -> DriftEvent:
-    return DriftEvent(
-        agent_id=event.agent_id,
-        run_id=event.run_id,
-        detector=detector,
-        kind=kind,
-        severity=Severity.from_score(score),
-        score=score,
-        message=message,
-        suggested_action=suggested_action,
-        timestamp=event.timestamp,
-        event_id=f"{event.event_id}/{detector}",
-        context={**context, "event_ids": [event.event_id]},
-    )
+def _mark_ongoing(ongoing: bool) -> dict[str, Any]:
+    return {"ongoing": True} if ongoing else {}

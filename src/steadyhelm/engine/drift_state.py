@@ -29,7 +29,7 @@ from steadyhelm.goals.progress import Progress
 from steadyhelm.goals.quality import ContextQuality
 from steadyhelm.loops.steps import read_step
 from steadyhelm.policy.drift_engine import ScoreHistory
-from steadyhelm.policy.response_levels import Response, first_level
+from steadyhelm.policy.response_levels import Response, choose_first_level
 from steadyhelm.sink import BudgetLimits, DriftPoint
 
 LOOP_RISK_DECAY: Final = 0.8
@@ -229,7 +229,7 @@ class DriftState:
         memory.checkpointed_at = full
         return ("force_checkpoint",)
 
-    def signals(self) -> DriftSignals:
+    def build_signals(self) -> DriftSignals:
         """Return the five signals, with the reasons of those that are unknown."""
         memory = self._memory
         reasons = {
@@ -250,7 +250,7 @@ class DriftState:
 
     def explain(self, decision: Decision, response: Response) -> Decision:
         """Return the decision with the drift assessment and the budget added."""
-        assessment = self._engine.score_drift(self.signals(), exhausted=self.is_exhausted)
+        assessment = self._engine.score_drift(self.build_signals(), exhausted=self.is_exhausted)
         if response.reasons:
             reasons = dict.fromkeys((*assessment.raised_by, *response.reasons))
             assessment = structs.replace(assessment, raised_by=tuple(reasons))
@@ -382,6 +382,6 @@ class DriftState:
     def _score_finding(self, event: TraceEvent, findings: Sequence[DriftEvent]) -> Sequence[DriftEvent]:
         """Return the score as a finding, if it calls for more than the findings at this event do."""
         action = self.action
-        if action.level <= max((first_level(finding).level for finding in findings), default=0):
+        if action.level <= max((choose_first_level(finding).level for finding in findings), default=0):
             return ()
-        return make_drift_score_findings(event, self._engine.score_drift(self.signals()), action)
+        return make_drift_score_findings(event, self._engine.score_drift(self.build_signals()), action)

@@ -50,7 +50,7 @@ _SETTING_OF_LOSS: Final = {
 
 
 def select_losses(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return what cost records, of all that was counted by reason.
+    """Return those counts whose reason means that a record was lost.
 
     >>> select_losses({"event out of order": 9, "not written before exit": 2})
     {'not written before exit': 2}

@@ -15,7 +15,7 @@ from steadyhelm.judge import JudgedReport, name_pattern, name_places
 _EVIDENCE_NAMED: Final = 10
 
 
-def is_meant(report: JudgedReport, incident: Incident) -> bool:
+def is_about_incident(report: JudgedReport, incident: Incident) -> bool:
     """Return whether a verdict is about an incident: asked about it, or about the same repetition before."""
     if report.subject in {incident.incident_id, str(incident.last_seq)}:
         return True

@@ -12,7 +12,7 @@ from steadyhelm.engine.incident_records import (
     find_first_evidence,
     find_reported_kinds,
     has_other_steps,
-    is_meant,
+    is_about_incident,
     make_incident,
     make_intervention,
     make_verdict,
@@ -97,7 +97,7 @@ class IncidentTracker(Struct):
             it.outcome in FAILED_OUTCOMES for incident in self.open.values() for it in incident.interventions
         )
 
-    def past_messages(self, findings: Sequence[DriftEvent]) -> list[str]:
+    def list_past_messages(self, findings: Sequence[DriftEvent]) -> list[str]:
         """Return the messages of earlier incidents, without those of the given findings."""
         now = {finding.message for finding in findings}
         return [message for message in self.past if message not in now]
@@ -164,7 +164,7 @@ class IncidentTracker(Struct):
         """
         incident = self.open[kind]
         severity = shift_severity(incident.severity, step)
-        if not is_meant(report, incident) or severity is incident.severity or incident.hard_limit:
+        if not is_about_incident(report, incident) or severity is incident.severity or incident.hard_limit:
             return []
         if incident.incident_id in self.certain:
             return []

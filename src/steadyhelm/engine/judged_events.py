@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from steadyhelm.engine.incident_tracker import IncidentTracker
 from steadyhelm.engine.totals import Totals
 from steadyhelm.events import TraceEvent
-from steadyhelm.findings import MED_FROM, DriftEvent, Kind, Severity
+from steadyhelm.findings import MED_FROM, DriftEvent, Kind, make_finding
 from steadyhelm.incidents import Incident
 from steadyhelm.judge import JudgedReport, Subject
 from steadyhelm.judging.questioner import QuestionMemory
@@ -124,31 +124,24 @@ def _build_finding(event: TraceEvent, report: JudgedReport, memory: VerdictMemor
         # One correction is noticed; a second in a row is reported.
         score = MED_FROM if memory.is_repeated(report) else _NOTICED_SCORE
     words = describe_shift(_KIND_BY_SUBJECT[report.about], 1)
-    return _make_finding(event, report, score, words, _ADVICE_BY_SUBJECT[report.about])
+    return _make_judge_finding(event, report, score, words, _ADVICE_BY_SUBJECT[report.about])
 
 
 def _build_addressed_finding(event: TraceEvent, report: JudgedReport) -> DriftEvent:
     message = "text of this run tries to tell a judge what to answer"
-    return _make_finding(event, report, _NOTICED_SCORE, message, "Find out where that text comes from.")
+    return _make_judge_finding(event, report, _NOTICED_SCORE, message, "Find out where that text comes from.")
 
 
-def _make_finding(
+def _make_judge_finding(
     event: TraceEvent, report: JudgedReport, score: float, message: str, advice: str
 ) -> DriftEvent:
-    kind = _KIND_BY_SUBJECT[report.about]
-    return DriftEvent(
-        agent_id=event.agent_id,
-        run_id=event.run_id,
-        detector=JUDGE,
-        kind=kind,
-        severity=Severity.from_score(score),
+    return make_finding(
+        event,
+        JUDGE,
+        _KIND_BY_SUBJECT[report.about],
         score=score,
         message=message,
         suggested_action=advice,
-        timestamp=event.timestamp,
-        event_id=f"{event.event_id}/{JUDGE}",
-        context={
-            "event_ids": list(report.evidence),
-            "subject": report.pattern.partition("/")[2] if report.about == "loop" else "",
-        },
+        event_ids=report.evidence,
+        subject=report.pattern.partition("/")[2] if report.about == "loop" else "",
     )

@@ -70,7 +70,7 @@ class LiveRuns:
 
     def get(self, run_id: str) -> RunRecorder | None:
         """Return the live run of that id."""
-        return self._live.get(run_id) or self._live.get(self._current_id(run_id))
+        return self._live.get(run_id) or self._live.get(self._get_current_id(run_id))
 
     def add(self, run_id: str, recorder: RunRecorder) -> str | None:
         """Add a live run; return the id of the oldest run when there are too many."""
@@ -82,7 +82,7 @@ class LiveRuns:
     def remove(self, run_id: str, *, ended: bool) -> RunRecorder | None:
         """Remove and return a live run; one that ended is remembered for a while."""
         with self.lock:
-            run_id = self._current_id(run_id)
+            run_id = self._get_current_id(run_id)
             recorder = self._live.pop(run_id, None)
             if ended:
                 self._participants.pop(run_id, None)
@@ -94,19 +94,19 @@ class LiveRuns:
 
     def has_ended(self, run_id: str) -> bool:
         """Return whether a run of that id ended recently."""
-        return self._current_id(run_id) in self._ended
+        return self._get_current_id(run_id) in self._ended
 
     def add_participant(self, run_id: str, participant: object, can: frozenset[Verdict]) -> None:
         """Register a participant and the verdicts it can carry out: only what all can do is decided."""
         with self.lock:
-            run_id = self._current_id(run_id)
+            run_id = self._get_current_id(run_id)
             self._participants.setdefault(run_id, {})[id(participant)] = can
             self._narrow_verdicts(run_id)
 
     def remove_participant(self, run_id: str, participant: object) -> None:
         """Remove a participant of a run."""
         with self.lock:
-            run_id = self._current_id(run_id)
+            run_id = self._get_current_id(run_id)
             participants = self._participants.get(run_id, {})
             participants.pop(id(participant), None)
             self._narrow_verdicts(run_id)
@@ -144,7 +144,7 @@ class LiveRuns:
             if run_id in self._participants:
                 self._participants[new_id] = self._participants.pop(run_id)
 
-    def _current_id(self, run_id: str) -> str:
+    def _get_current_id(self, run_id: str) -> str:
         """Return the id a run has now: every fork renames it."""
         while run_id in self._renamed:
             run_id = self._renamed[run_id]

@@ -1,4 +1,4 @@
-"""Finds plug-ins by name: our own in a table, everybody else's by entry point.
+"""Find plug-ins by name: our own in a table, everybody else's by entry point.
 
 Scanning the entry points of an environment costs as much as starting Python, so ours are listed
 here, and the scan happens only when somebody asks for a name that is not.
@@ -67,16 +67,16 @@ def load(group: str, name: str) -> Any:
     if own is not None:
         module, attribute = own.split(":")
         return getattr(importlib.import_module(module), attribute)
-    for entry in _others(group):
+    for entry in _find_foreign_entries(group):
         if entry.name == name:
             return entry.load()
     kind = group.removeprefix("steadyhelm.").removesuffix("s")
-    raise SettingsError(f"There is no {kind} named {name!r}. Installed: {', '.join(names(group))}.")
+    raise SettingsError(f"There is no {kind} named {name!r}. Installed: {', '.join(list_names(group))}.")
 
 
-def names(group: str) -> list[str]:
+def list_names(group: str) -> list[str]:
     """Return the names of every plug-in of a group, ours first."""
-    return [*OWN[group], *others(group)]
+    return [*OWN[group], *list_foreign_names(group)]
 
 
 def usual_monitor(**settings: Any) -> Any:
@@ -85,12 +85,12 @@ def usual_monitor(**settings: Any) -> Any:
     return getattr(importlib.import_module(module), attribute)(**settings)
 
 
-def others(group: str) -> list[str]:
+def list_foreign_names(group: str) -> list[str]:
     """Return the names of the plug-ins of a group that other packages bring."""
-    return [entry.name for entry in _others(group)]
+    return [entry.name for entry in _find_foreign_entries(group)]
 
 
-def _others(group: str) -> list[EntryPoint]:
+def _find_foreign_entries(group: str) -> list[EntryPoint]:
     try:
         entries = entry_points(group=group)
     except Exception as exc:  # noqa: BLE001 - it reads files of every installed package

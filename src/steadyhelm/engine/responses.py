@@ -211,7 +211,7 @@ class Responder:
             findings,
             drift.goal,
             wordings=drift.steering.wordings,
-            tried=memory.incidents.past_messages(findings),
+            tried=memory.incidents.list_past_messages(findings),
             user_words=drift.user_words,
             plan=describe_plan(memory.plan, drift.goal, response.action, kinds),
             is_blocked=answer.verdict == "deny",

@@ -105,7 +105,7 @@ class RunBudget:
 
     def find(self, event: TraceEvent) -> Sequence[DriftEvent]:
         """Return findings: at one step when only the reserve is left, at every step when nothing is."""
-        return [*self._find_in_run(event), *self._find_in_day(event)]
+        return [*self._check_run_budget(event), *self._check_daily_budget(event)]
 
     def foresee(self, call: TraceEvent) -> Sequence[DriftEvent]:
         """Return findings when a budget is used up before a call. Changes no state."""
@@ -181,7 +181,7 @@ class RunBudget:
         self._landing_reported = saved.landing_reported
         self._exhausted_quarters = saved.exhausted_quarters
 
-    def _find_in_run(self, event: TraceEvent) -> Sequence[DriftEvent]:
+    def _check_run_budget(self, event: TraceEvent) -> Sequence[DriftEvent]:
         """Return the run's budget as a finding.
 
         One that is used up is listed at once and at each further quarter of it; in between it goes on.
@@ -200,7 +200,7 @@ class RunBudget:
         is_new = self._landing_reported and not was_reported
         return make_budget_findings(event, limits.get_status()) if is_new else ()
 
-    def _find_in_day(self, event: TraceEvent) -> Sequence[DriftEvent]:
+    def _check_daily_budget(self, event: TraceEvent) -> Sequence[DriftEvent]:
         """Return the day's budget as a finding, listed once in a run and day."""
         if self.daily is None or not self.daily.exhausted:
             self._daily_reported = False

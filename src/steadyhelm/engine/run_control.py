@@ -200,7 +200,7 @@ class RunControl:
                 return
             self.runs.leave(run_id)
             if recorder.is_sampled:
-                self._starter.return_budget(recorder)
+                self._starter.return_budget_to_parent(recorder)
                 recorder.end(outcome)
                 self.checkpoints.end(recorder.session.run.run_id)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice

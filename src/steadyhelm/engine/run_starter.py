@@ -295,7 +295,7 @@ class RunStarter:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def return_budget(self, recorder: RunRecorder) -> None:
+    def return_budget_to_parent(self, recorder: RunRecorder) -> None:
         """Return the unused budget of a run that ends to the live run around it."""
         parent_id, budget = recorder.session.run.parent_run_id, recorder.session.drift.budget.limits
         parent = find_live_run(parent_id, self._runs) if parent_id else None

@@ -153,7 +153,7 @@ class HookAlerts:
         self._workers: dict[DatabaseLocation, tuple[AlertWorker, SQLStore]] = {}
         """By location: a path may be relative to the folder of the hook."""
 
-    def mark_due(self) -> None:
+    def note_due_alert(self) -> None:
         """Remember that an alert waits to be sent."""
         self._is_due = True
 

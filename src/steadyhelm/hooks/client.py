@@ -119,7 +119,7 @@ def _read_input(deadline: Deadline) -> "bytes | str":
     pieces: list[bytes] = []
     size = 0
     while True:
-        if not select.select([0], [], [], deadline.left_s())[0]:
+        if not select.select([0], [], [], deadline.get_left_s())[0]:
             break
         piece = os.read(0, 1 << 20)
         if not piece:
@@ -200,7 +200,7 @@ def ask_resident(request: HookRequest) -> "bytes | None":
 
 def _set_timeout(connection: "_socket.socket", deadline: Deadline) -> None:
     deadline.require_time()
-    connection.settimeout(deadline.left_s() or 0.001)
+    connection.settimeout(deadline.get_left_s() or 0.001)
 
 
 def _start_resident(request: HookRequest) -> "bytes | None":
@@ -283,7 +283,7 @@ def _handle_in_copy(request: HookRequest) -> bytes:
 def _read_until(deadline: Deadline, receiver: int) -> bytes:
     """Return what comes through a pipe until it is closed, or until the time is over."""
     response = b""
-    while select.select([receiver], [], [], deadline.left_s())[0]:
+    while select.select([receiver], [], [], deadline.get_left_s())[0]:
         piece = os.read(receiver, 1 << 16)
         if not piece:
             break

@@ -59,8 +59,8 @@ def handle_request(request: HookRequest) -> bytes | None:
     except TimeoutError:
         return None
     except Exception as exc:  # noqa: BLE001 - the agent must not notice
-        write_log(_error_reason(exc), _redact(exc))
-        count_loss(request, _error_reason(exc))
+        write_log(_name_error(exc), _redact(exc))
+        count_loss(request, _name_error(exc))
         return b""
 
 
@@ -71,7 +71,7 @@ def _try_to_record(event: _Event, request: HookRequest) -> "HookAnswer | None":
     except (StoreError, TimeoutError) as exc:
         if isinstance(exc, TimeoutError) and not request.is_late:
             raise
-        write_log(_error_reason(exc), _redact(exc))
+        write_log(_name_error(exc), _redact(exc))
         _keep_step(event)
         return None
 
@@ -84,7 +84,7 @@ def _handle(request: HookRequest) -> bytes:
         return b"steadyhelm: off" if command == STATUS_LINE else b""
     payload = _decode_payload(request.body)
     if command == STATUS_LINE:
-        timeout_s = min(LOCK_TIMEOUT_S, request.deadline.left_s())
+        timeout_s = min(LOCK_TIMEOUT_S, request.deadline.get_left_s())
         name = _get_parts(settings).capture.name(claude_code.AGENT)
         return build_status_line(payload, settings, agent=name, timeout_s=timeout_s)
     event = _read_event(request, agent, payload, settings)
@@ -160,7 +160,7 @@ def record_waiting(parts: HookParts, store: SQLStore, deadline: Deadline, patien
         return
     with waiting_steps.hold_folder(patience_s) as is_holder:
         for name in waiting_steps.list_due() if is_holder else ():
-            if deadline.left_s() < _RECORDING_MARGIN_S:
+            if deadline.get_left_s() < _RECORDING_MARGIN_S:
                 return
             if name.endswith(STEP_SUFFIX):
                 _record_one(name, parts, store)
@@ -186,8 +186,8 @@ def _record_one(name: str, parts: HookParts, store: SQLStore) -> None:
     except StoreError:
         raise
     except Exception as exc:  # noqa: BLE001 - it must not keep later steps from being recorded
-        write_log(_error_reason(exc), _redact(exc))
-        _count_one(name, _error_reason(exc), store)
+        write_log(_name_error(exc), _redact(exc))
+        _count_one(name, _name_error(exc), store)
     else:
         waiting_steps.remove(name)
 
@@ -259,7 +259,7 @@ def _redact(exc: object) -> str:
     return Redactor().redact_text(str(exc)) if str(exc) else ""
 
 
-def _error_reason(exc: Exception) -> str:
+def _name_error(exc: Exception) -> str:
     """Return a reason short enough to count errors by."""
     if isinstance(exc, TooManyRunsError):
         return "hook: the session was resumed too often"
@@ -280,7 +280,7 @@ def _open_store(
     settings: "Settings", deadline: Deadline, *, lock_timeout_s: float = LOCK_TIMEOUT_S
 ) -> "Iterator[SQLStore]":
     deadline.require_time()
-    timeout_s = min(lock_timeout_s, deadline.left_s())
+    timeout_s = min(lock_timeout_s, deadline.get_left_s())
     store = open_store(settings.database, synchronous=settings.synchronous, timeout_s=timeout_s)
     try:
         yield store

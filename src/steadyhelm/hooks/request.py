@@ -52,13 +52,13 @@ class Deadline:
     def __init__(self, timeout_s: float = ANSWER_TIMEOUT_S, *, at: "float | None" = None) -> None:
         self.at = time.monotonic() + timeout_s if at is None else at
 
-    def left_s(self) -> float:
+    def get_left_s(self) -> float:
         """Return the seconds left; 0 when it has passed."""
         return max(0.0, self.at - time.monotonic())
 
     def has_passed(self) -> bool:
         """Return whether it has passed."""
-        return self.left_s() <= 0.0
+        return self.get_left_s() <= 0.0
 
     def require_time(self) -> None:
         """Raise TimeoutError when it has passed."""

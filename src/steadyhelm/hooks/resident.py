@@ -156,7 +156,7 @@ class Resident:
         if head[0] != get_installation_id():
             self._end()  # after an upgrade the next hook starts a resident of the new version
         connection.sendall(client.ALIVE_MARK)
-        if not self._turn.acquire(timeout=request.deadline.left_s()):
+        if not self._turn.acquire(timeout=request.deadline.get_left_s()):
             return
         try:
             set_alarm(WORK_TIMEOUT_S)
@@ -199,7 +199,7 @@ def _receive_bytes(connection: socket.socket, size: int, deadline: Deadline) -> 
     pieces = []
     while size:
         deadline.require_time()
-        connection.settimeout(deadline.left_s() or 0.001)
+        connection.settimeout(deadline.get_left_s() or 0.001)
         piece = connection.recv(min(size, 1 << 20))
         if not piece:
             raise ValueError("an incomplete request")

@@ -184,7 +184,9 @@ class HookSessions:
         losses = self._parts.health.list_losses(self._clock())
         # Old records are removed elsewhere, never while an agent waits.
         alerts = self._parts.alerts
-        sink = make_store_sink(self._parts.settings, self._store, on_alert=alerts.mark_due, clock=lambda: 0.0)
+        sink = make_store_sink(
+            self._parts.settings, self._store, on_alert=alerts.note_due_alert, clock=lambda: 0.0
+        )
         sink.write([*records, *losses])
         self._parts.health.mark_stored(losses)
 

@@ -33,7 +33,7 @@ LOST_REASON: Final = "hook: the process that handled the event was ended"
 _FULL_REASON: Final = "hook: too many steps wait to be recorded"
 _MAX_STEPS: Final = 1000
 _MAX_STEP_BYTES: Final = 1 << 20
-_NOTE_WRITTEN_S: Final = 5.0
+_NOTE_LOCKED_WITHIN_S: Final = 5.0
 """A note that is older and not locked is of an event whose processes have ended."""
 _OPEN_KEPT_S: Final = 2 * LATE_TIMEOUT_S
 """The same where files cannot be locked: their alarm has ended the processes at work on it."""
@@ -160,7 +160,7 @@ def _read_age_s(name: str) -> float | None:
 def is_lost(name: str) -> bool:
     """Return whether this file is the note of an event whose processes ended before it was done."""
     age_s = _read_age_s(name) if name.endswith(OPEN_SUFFIX) else None
-    if age_s is None or age_s < _NOTE_WRITTEN_S:
+    if age_s is None or age_s < _NOTE_LOCKED_WITHIN_S:
         return False
     try:
         file = os.open(f"{get_steps_folder()}/{name}", os.O_RDONLY)

@@ -135,8 +135,8 @@ _MIN_ERROR_LIKENESS: Final = 0.8
 _MIN_REPLY_LIKENESS: Final = 0.6
 _MIN_REPLY_WORDS: Final = 5
 
-_CHANT_CHARS: Final = 600
-_MIN_CHANT_CHARS: Final = 300
+_REPETITION_CHARS: Final = 600
+_MIN_REPETITION_CHARS: Final = 300
 _PIECE_CHARS: Final = 10
 _MAX_PIECE_SHARE: Final = 0.25
 """The share of different pieces at the end of a reply that only repeats itself."""
@@ -168,7 +168,7 @@ class LoopBand(Struct):
             return []
         self.steps += 1
         twin = _find_alike(steps)
-        count = _MIN_ALIKE if is_chant(event) else int(is_noticed or twin is not None)
+        count = _MIN_ALIKE if is_repetitive_reply(event) else int(is_noticed or twin is not None)
         self.alike += [self.steps] * count
         self.alike = [place for place in self.alike if self.steps - place < _WITHIN_STEPS]
         if count:
@@ -207,15 +207,15 @@ def is_alike(one: StepNote, other: StepNote) -> bool:
     return (results + _compare(one.asked, other.asked)) / 2 >= _MIN_CALL_LIKENESS
 
 
-def is_chant(event: TraceEvent) -> bool:
+def is_repetitive_reply(event: TraceEvent) -> bool:
     """Return whether the end of a reply only repeats itself.
 
     >>> said = {"agent_id": "a", "run_id": "r", "action_type": "llm_request", "action_name": "llm"}
-    >>> is_chant(TraceEvent(**said, output_data="and so on, " * 40))
+    >>> is_repetitive_reply(TraceEvent(**said, output_data="and so on, " * 40))
     True
     """
-    text = event.text[-_CHANT_CHARS:] if event.action_type == LLM_REQUEST else ""
-    if len(text) < _MIN_CHANT_CHARS:
+    text = event.text[-_REPETITION_CHARS:] if event.action_type == LLM_REQUEST else ""
+    if len(text) < _MIN_REPETITION_CHARS:
         return False
     pieces = len(text) - _PIECE_CHARS + 1
     return len({text[at : at + _PIECE_CHARS] for at in range(pieces)}) <= _MAX_PIECE_SHARE * pieces

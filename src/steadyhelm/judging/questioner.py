@@ -107,7 +107,7 @@ class Questioner:
             if incident.hard_limit or worst is None or worst.severity is Severity.LOW:
                 return None
             subject, proof = incident.incident_id, worst.event_ids
-        if not proof or not memory.notes.shows(proof) or not self._is_due(subject):
+        if not proof or not memory.notes.has_enough_steps(proof) or not self._is_due(subject):
             return None
         # Signs that a rule only notices, or none, are asked about once; a repetition until it was judged.
         is_known = pattern in memory.asked if incident is None else not self._is_due(pattern)
@@ -139,7 +139,7 @@ class Questioner:
             pattern = name_pattern("goal", incident.subject, incident.detector)
             subject = incident.incident_id
         is_confirmed = any(facts.shifts.steps.get(it, 0) > 0 for it in (pattern, GOAL_PATTERN))
-        if not is_due or is_confirmed or self._is_waiting(subject) or not memory.notes.shows():
+        if not is_due or is_confirmed or self._is_waiting(subject) or not memory.notes.has_enough_steps():
             return None
         memory.goal.record_question()
         self._note_asked(subject, pattern)

@@ -145,7 +145,7 @@ class RunNotes(Struct):
         """Return the notes without what was said and done, for a run whose text may not be stored."""
         return structs.replace(self, steps=[], message="", said_before="", asked_before="")
 
-    def shows(self, proof: Collection[str] = ()) -> bool:
+    def has_enough_steps(self, proof: Collection[str] = ()) -> bool:
         """Return whether enough steps are noted to ask about them: two, of these where there are two."""
         noted = [it.event_id for it in self.steps]
         known = [it for it in noted if it in proof] if len(proof) > 1 else noted

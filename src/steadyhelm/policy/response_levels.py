@@ -100,7 +100,7 @@ def respond(
     for finding in findings:
         if finding.severity is Severity.LOW:
             continue
-        action = by_score if finding.detector == DRIFT_SCORE else first_level(finding)
+        action = by_score if finding.detector == DRIFT_SCORE else choose_first_level(finding)
         response = _adjust_level(finding, action, last.get(finding.kind), chronic=finding.kind in chronic)
         if finding.kind == SPENDING and response.action is DriftAction.CHECKPOINT_RESET:
             # The steps after a checkpoint would be paid for twice.
@@ -174,7 +174,7 @@ def choose_verdict(
     return VerdictChoice(instead[0] if instead else "proceed", wanted)
 
 
-def first_level(finding: DriftEvent) -> DriftAction:
+def choose_first_level(finding: DriftEvent) -> DriftAction:
     """Return the action a finding calls for when there was no response yet."""
     action = FIRST_LEVEL[finding.severity]
     if action.level > DriftAction.INJECT_REMINDER.level and not is_direct_evidence(finding):

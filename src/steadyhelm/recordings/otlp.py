@@ -41,7 +41,7 @@ class DecodedSpans(Struct, frozen=True, kw_only=True):
     rejected: int = 0
     problems: list[str]
 
-    def runs(self) -> list[ReadRun]:
+    def build_runs(self) -> list[ReadRun]:
         """Return the runs of these spans, as far as they are complete.
 
         An exporter sends a trace in pieces: to put it together, keep the spans and pass all of them to

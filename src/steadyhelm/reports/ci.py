@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from steadyhelm.findings import Severity
 from steadyhelm.replay import JudgedReplay
 from steadyhelm.reports.evidence import EvidenceFormatter, name_kind
-from steadyhelm.reports.formats import escape_markup, printable
+from steadyhelm.reports.formats import escape_markup, make_printable
 from steadyhelm.reports.output import RunLocation, ScanTotals, summarize
 from steadyhelm.reports.terminal import say
 
@@ -32,13 +32,13 @@ class GithubReport:
         if not is_flagged:
             return
         kinds = dict.fromkeys(name_kind(finding) for finding in self._evidence.list_findings(judged))
-        title = f"{', '.join(kinds)} in run {printable(judged.report.run_id)}"
+        title = f"{', '.join(kinds)} in run {make_printable(judged.report.run_id)}"
         command = "error" if judged.report.worst >= self._level.rank else "warning"
         self._write(command, place, title, self._evidence.describe_as_text(judged))
 
     def add_unreadable(self, place: RunLocation, reason: str) -> None:
         """Write an error for a line that could not be read."""
-        self._write("error", place, "cannot be read", printable(reason))
+        self._write("error", place, "cannot be read", make_printable(reason))
 
     def finish(self, totals: ScanTotals, level: Severity, *, is_file: bool) -> None:  # noqa: ARG002
         """Write the summary as a message."""
@@ -49,7 +49,7 @@ class GithubReport:
         properties = {"title": title}
         if place.file != "-":
             properties = {
-                "file": printable(_make_repository_path(place.file)),
+                "file": make_printable(_make_repository_path(place.file)),
                 "line": str(place.line),
                 **properties,
             }

@@ -109,7 +109,7 @@ class _Layout:
         self._judged = judged
         self._evidence = evidence
         self._events = judged.run.events
-        self._episodes = [episode for episode in evidence.episodes(judged) if episode.is_span]
+        self._episodes = [episode for episode in evidence.list_episodes(judged) if episode.is_span]
         self._calls = Counter(it.action_name for it in self._events if it.action_type == TOOL_CALL)
         self._ranks = {name: rank for rank, (name, _) in enumerate(self._calls.most_common())}
         self._levels = _assign_bracket_levels(self._episodes)

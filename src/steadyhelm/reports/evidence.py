@@ -17,7 +17,7 @@ from steadyhelm.policy.response_levels import DRIFT_SCORE
 from steadyhelm.recordings.run_file import ReadRun
 from steadyhelm.redaction import Redactor
 from steadyhelm.replay import FindingReport, FirstResponse, JudgedReplay, find_steps_after
-from steadyhelm.reports.formats import format_response_level, pluralize, printable
+from steadyhelm.reports.formats import format_response_level, make_printable, pluralize
 
 STRIP_LEGEND: Final = (
     "A run step by step: . call  x failed call  r reply  u user  s state  [ ] where it drifted"
@@ -89,7 +89,7 @@ class EvidenceFormatter:
         self._least = least
 
     def _describe_episode(self, run: ReadRun, episode: RunEpisode) -> Iterator[tuple[str, str]]:
-        yield name_kind(episode.incident), printable(episode.incident.message)
+        yield name_kind(episode.incident), make_printable(episode.incident.message)
         yield "when", describe_steps(run, episode)
         for row in self.group_episode(run, episode) if episode.is_span else ():
             yield "", str(row)
@@ -99,11 +99,11 @@ class EvidenceFormatter:
         run = judged.run
         if run.info.goal:
             yield "goal", self.redact(run.info.goal, _GOAL_WIDTH)
-        episodes = self.episodes(judged)
+        episodes = self.list_episodes(judged)
         for episode in episodes:
             yield from self._describe_episode(run, episode)
-        for finding, times in self.findings_without_incident(judged):
-            yield name_kind(finding), f"{printable(finding.message)} ({finding.severity}, {times} times)"
+        for finding, times in self.iter_findings_without_incident(judged):
+            yield name_kind(finding), f"{make_printable(finding.message)} ({finding.severity}, {times} times)"
         spans = [(episode.first, episode.last) for episode in episodes if episode.is_span]
         if spans:
             yield "run", draw_strip(run.events, spans)
@@ -115,7 +115,7 @@ class EvidenceFormatter:
     def describe_as_text(self, judged: JudgedReplay, where: str = "") -> str:
         """Return the description as plain text, under a line that names the run."""
         worst = max(self.list_findings(judged), key=lambda finding: finding.severity.rank)
-        name = f"{worst.severity} {printable(judged.run.info.run_id)}"
+        name = f"{worst.severity} {make_printable(judged.run.info.run_id)}"
         head = "  ".join(part for part in (name, get_agent_name(judged.run), where) if part)
         return "\n".join([head, *(f"  {title:<9} {text}" for title, text in self.describe(judged))])
 
@@ -123,11 +123,11 @@ class EvidenceFormatter:
         """Return the findings that are severe enough to be reported."""
         return [finding for finding in judged.report.findings if finding.severity.rank >= self._least]
 
-    def episodes(self, judged: JudgedReplay) -> list[RunEpisode]:
+    def list_episodes(self, judged: JudgedReplay) -> list[RunEpisode]:
         """Return the run's incidents, each with its place among the steps."""
         return [_locate_incident(judged, incident) for incident in judged.incidents]
 
-    def findings_without_incident(self, judged: JudgedReplay) -> Iterator[tuple[FindingReport, int]]:
+    def iter_findings_without_incident(self, judged: JudgedReplay) -> Iterator[tuple[FindingReport, int]]:
         """Yield one finding of each detector that opened no incident, and how often it came."""
         kinds = {incident.kind for incident in judged.incidents}
         rest = [finding for finding in self.list_findings(judged) if finding.kind not in kinds]
@@ -171,15 +171,15 @@ class EvidenceFormatter:
         came_back = self.redact(event.error or event.text or self._format_result(event.output_data), width)
         if event.action_type == LLM_REQUEST:
             return EvidenceRow(places, "", came_back)
-        arguments = _shorten(printable(self._plain(event.input_data)), width)
+        arguments = _shorten(make_printable(self._plain(event.input_data)), width)
         mark = "failed: " if event.error else ""
-        call = f"{_shorten(printable(event.action_name), _ARGUMENTS_WIDTH)} {arguments}".rstrip()
+        call = f"{_shorten(make_printable(event.action_name), _ARGUMENTS_WIDTH)} {arguments}".rstrip()
         return EvidenceRow(places, call, f"{mark}{came_back or '(nothing)'}")
 
     def redact(self, text: str, most: int) -> str:
         """Return text on one line, without secrets, at most so many characters long."""
         return _shorten(
-            printable(self._redactor.redact_text(" ".join(text[:_CHARACTERS_READ].split()))), most
+            make_printable(self._redactor.redact_text(" ".join(text[:_CHARACTERS_READ].split()))), most
         )
 
     def _format_result(self, value: Any) -> str:
@@ -202,7 +202,7 @@ def name_kind(finding: FindingReport | Incident) -> str:
 
 def get_agent_name(run: ReadRun) -> str:
     """Return the agent whose run it is; empty when that is not known."""
-    return "" if run.info.agent_id == UNKNOWN_AGENT else printable(run.info.agent_id)
+    return "" if run.info.agent_id == UNKNOWN_AGENT else make_printable(run.info.agent_id)
 
 
 def describe_steps(run: ReadRun, episode: RunEpisode) -> str:
@@ -234,7 +234,7 @@ def describe_response(judged: JudgedReplay) -> str:
 def describe_trust(judged: JudgedReplay) -> str:
     """Return the tools and files that lost trust in this run, and how much trust is left in each."""
     parts = [
-        f"{kind} {_shorten(printable(name), _ARGUMENTS_WIDTH)} {left:.2f} of 1"
+        f"{kind} {_shorten(make_printable(name), _ARGUMENTS_WIDTH)} {left:.2f} of 1"
         for kind, name, left in judged.doubts[:_ROWS_SHOWN]
     ]
     return ", ".join(parts) + f" and {len(judged.doubts) - _ROWS_SHOWN} more" * (

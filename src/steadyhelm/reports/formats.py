@@ -93,10 +93,10 @@ def format_verdict(verdict: str) -> str:
     return "blocked" if verdict == "deny" else verdict
 
 
-def printable(text: object) -> str:
+def make_printable(text: object) -> str:
     r"""Return text on one line in which every character is visible.
 
-    >>> printable("red\x1b[31m")
+    >>> make_printable("red\x1b[31m")
     'red\\x1b[31m'
     """
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in str(text))
@@ -104,4 +104,4 @@ def printable(text: object) -> str:
 
 def escape_markup(text: object) -> str:
     """Return printable text that is safe in XML, between tags and inside attributes."""
-    return escape(printable(text))
+    return escape(make_printable(text))

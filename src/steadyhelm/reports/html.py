@@ -19,7 +19,7 @@ from steadyhelm.reports.evidence import (
     get_agent_name,
     name_kind,
 )
-from steadyhelm.reports.formats import pluralize, printable
+from steadyhelm.reports.formats import make_printable, pluralize
 from steadyhelm.reports.output import RunLocation, ScanTotals, describe_not_checked, summarize
 from steadyhelm.reports.pages import read_script, render
 from steadyhelm.reports.terminal import SEVERITY_MARKS, say
@@ -184,7 +184,7 @@ class HtmlReport:
         findings = self._evidence.list_findings(judged)
         worst = self._find_worst(judged)
         tokens = _count_tokens(judged)
-        messages = dict.fromkeys(printable(incident.message) for incident in judged.incidents)
+        messages = dict.fromkeys(make_printable(incident.message) for incident in judged.incidents)
         return _FlaggedRun(
             number=number,
             severity=worst,
@@ -202,7 +202,7 @@ class HtmlReport:
 
     def _make_section(self, judged: JudgedReplay, place: RunLocation, number: int) -> "Markup":
         run = judged.run
-        episodes = self._evidence.episodes(judged)
+        episodes = self._evidence.list_episodes(judged)
         view = {
             "number": number,
             "about": "  ·  ".join(part for part in (get_agent_name(run), str(place)) if part),
@@ -217,7 +217,7 @@ class HtmlReport:
             ],
             "other_findings": [
                 {"kind": name_kind(it), "message": it.message, "severity": it.severity, "times": times}
-                for it, times in self._evidence.findings_without_incident(judged)
+                for it, times in self._evidence.iter_findings_without_incident(judged)
             ],
             "drawing": draw_timeline(judged, self._evidence),
             "evidence": list(self._iter_evidence_cells(judged, episodes)),

@@ -15,7 +15,7 @@ from steadyhelm.findings import Severity
 from steadyhelm.hostile_text import encode_safe_json
 from steadyhelm.replay import JudgedReplay, RunReport
 from steadyhelm.reports.evidence import STRIP_LEGEND, EvidenceFormatter, get_agent_name, name_kind
-from steadyhelm.reports.terminal import console, print_wrapped, safe, say, severity_label
+from steadyhelm.reports.terminal import console, format_severity, print_wrapped, safe, say
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -28,7 +28,7 @@ _TITLE_WIDTH, _TITLE_GAP = 10, 2
 """The least width of titles, and the space between the longest title and its text."""
 
 
-def lowest_flagged_rank(fail_on: Severity) -> int:
+def find_lowest_flagged_rank(fail_on: Severity) -> int:
     """Return the severity rank from which a run is flagged: MED, or LOW when that is asked to fail."""
     return min(fail_on.rank, Severity.MED.rank)
 
@@ -92,7 +92,7 @@ def describe_run(judged: JudgedReplay, where: str, evidence: EvidenceFormatter) 
     worst = max(evidence.list_findings(judged), key=lambda finding: finding.severity.rank)
     agent = f"  {get_agent_name(judged.run)}" * bool(get_agent_name(judged.run))
     name = (safe(judged.report.run_id), "bold")
-    yield Text.assemble(severity_label(worst.severity), " ", name, f"{agent}  {safe(where)}")
+    yield Text.assemble(format_severity(worst.severity), " ", name, f"{agent}  {safe(where)}")
     lines = list(evidence.describe(judged))
     width = max(_TITLE_WIDTH, *(len(title) + _TITLE_GAP for title, _ in lines)) if lines else _TITLE_WIDTH
     for title, text in lines:

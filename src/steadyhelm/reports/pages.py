@@ -14,7 +14,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from steadyhelm.reports.formats import printable
+from steadyhelm.reports.formats import make_printable
 
 
 def render(template: str, **values: object) -> Markup:
@@ -53,4 +53,4 @@ def _get_environment() -> Environment:
 
 def _make_printable(value: object) -> object:
     """Return markup unchanged, and anything else as text in which every character is visible."""
-    return value if isinstance(value, Markup) else printable(value)
+    return value if isinstance(value, Markup) else make_printable(value)

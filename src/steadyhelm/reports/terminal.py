@@ -60,7 +60,7 @@ def say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def severity_label(name: str) -> Any:
+def format_severity(name: str) -> Any:
     """Return a severity as shape, word and colour: never colour alone."""
     from rich.text import Text
 

@@ -4,7 +4,7 @@ Needs the extra `spark`; pyspark is imported when a function is called. Nothing 
 happens in the agent's own process.
 """
 
-from steadyhelm.scale.batch import judge_messages, judge_run_lines, open_spark_judge
+from steadyhelm.scale.batch import judge_messages, judge_run_lines, open_spark_replayer
 from steadyhelm.scale.messages import MessageSink, encode_end, encode_event, encode_run
 from steadyhelm.scale.results import ParquetSink, PostgresSink, read_results
 from steadyhelm.scale.snapshot import KnowledgeSnapshot, read_snapshot
@@ -24,7 +24,7 @@ __all__ = [
     "judge_run_lines",
     "judge_stream",
     "open_spark",
-    "open_spark_judge",
+    "open_spark_replayer",
     "read_files",
     "read_kafka",
     "read_results",

@@ -13,7 +13,7 @@ from steadyhelm.findings import Severity
 from steadyhelm.hostile_text import encode_safe_json
 from steadyhelm.lazy_properties import lazy_property
 from steadyhelm.recordings.run_file import ReadRun, RunFile
-from steadyhelm.replay import Judge, RemoteJudge, call_counted
+from steadyhelm.replay import RemoteReplayer, Replayer, call_counted
 from steadyhelm.scale.messages import join_messages
 from steadyhelm.scale.snapshot import KnowledgeSnapshot, read_snapshot
 from steadyhelm.scale.spark import open_spark
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _RUNS_A_ROUND: Final = 2_000
-"""Runs that are sent to Spark at once by `open_spark_judge`: they wait in the driver's memory."""
+"""Runs that are sent to Spark at once by `open_spark_replayer`: they wait in the driver's memory."""
 _TASKS_PER_CORE: Final = 4
 """Runs differ in length: with several tasks per core the last one does not hold up the rest."""
 
@@ -38,7 +38,7 @@ REPORT_COLUMNS: Final = (
 
 
 class _Job:
-    """What every worker needs to make its judge, once for all its runs."""
+    """What every worker needs to make its replayer, once for all its runs."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class _Job:
         self._mode: Mode = mode
 
     @lazy_property
-    def judge(self) -> Judge:
-        return Judge(self._settings, store=self._knowledge, kinds=self._kinds, mode=self._mode)
+    def replayer(self) -> Replayer:
+        return Replayer(self._settings, store=self._knowledge, kinds=self._kinds, mode=self._mode)
 
 
 def judge_run_lines(
@@ -93,21 +93,21 @@ def judge_messages(
 
 
 @contextmanager
-def open_spark_judge(
+def open_spark_replayer(
     settings: Settings,
     *,
     master: str = "local[*]",
     store: Store | None = None,
     kinds: Collection[str] | None = None,
     mode: Mode = "observe",
-) -> Iterator[Judge]:
-    """Yield a judge whose `judge_all` and `apply` work on Spark, with results in the order of the runs."""
+) -> Iterator[Replayer]:
+    """Yield a replayer whose `judge_all` and `apply` work on Spark, with results in the order of the runs."""
     with open_spark(master) as spark:
-        yield _SparkJudge(spark, settings, store=store, kinds=kinds, mode=mode)
+        yield _SparkReplayer(spark, settings, store=store, kinds=kinds, mode=mode)
 
 
-class _SparkJudge(RemoteJudge):
-    """A judge that sends runs to Spark, and receives what its workers say of them."""
+class _SparkReplayer(RemoteReplayer):
+    """A replayer that sends runs to Spark, and receives what its workers say of them."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class _SparkJudge(RemoteJudge):
         )
 
     def _send(
-        self, function: Callable[[Judge, ReadRun], Any], runs: Iterable[ReadRun]
+        self, function: Callable[[Replayer, ReadRun], Any], runs: Iterable[ReadRun]
     ) -> Iterator[tuple[ReadRun, Any]]:
         waiting = iter(runs)
         while sent := list(islice(waiting, _RUNS_A_ROUND)):
@@ -140,7 +140,7 @@ class _SparkJudge(RemoteJudge):
                 yield run, result
 
     def _judge_round(
-        self, function: Callable[[Judge, ReadRun], Any], runs: Sequence[ReadRun]
+        self, function: Callable[[Replayer, ReadRun], Any], runs: Sequence[ReadRun]
     ) -> dict[int, bytes]:
         import pyarrow as pa  # noqa: PLC0415 - an extra
 
@@ -148,7 +148,9 @@ class _SparkJudge(RemoteJudge):
         table = pa.table({"place": list(range(len(runs))), "run": pa.array(packed, pa.binary())})
         tasks = min(len(runs), _TASKS_PER_CORE * self._spark.sparkContext.defaultParallelism)
         frame = self._spark.createDataFrame(table).repartition(tasks)
-        judged = frame.mapInArrow(partial(_call_with_judge, self._job, function), "place long, result binary")
+        judged = frame.mapInArrow(
+            partial(_call_with_replayer, self._job, function), "place long, result binary"
+        )
         return {row.place: bytes(row.result) for row in judged.collect()}
 
 
@@ -166,23 +168,23 @@ def _broadcast(
 
 
 def _judge_lines(job: "Broadcast[_Job]", batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    judge = job.value.judge
+    replayer = job.value.replayer
     for batch in batches:
         lines = (line.encode() if isinstance(line, str) else line for line in batch.column(0).to_pylist())
         read = (item for line in lines if line for item in RunFile(BytesIO(line)))
-        yield _make_batch([_report(judge, run) for run in read if isinstance(run, ReadRun)])
+        yield _make_batch([_report(replayer, run) for run in read if isinstance(run, ReadRun)])
 
 
 def _judge_group(job: "Broadcast[_Job]", table: "pa.Table") -> "pa.Table":
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
     run = join_messages(table.column("value").to_pylist())
-    rows = [] if run is None else [_report(job.value.judge, run)]
+    rows = [] if run is None else [_report(job.value.replayer, run)]
     return pa.Table.from_batches([_make_batch(rows)])
 
 
-def _report(judge: Judge, run: ReadRun) -> dict[str, Any]:
-    report = judge.judge(run).report
+def _report(replayer: Replayer, run: ReadRun) -> dict[str, Any]:
+    report = replayer.judge(run).report
     return {
         "agent_id": run.info.agent_id,
         "run_id": run.info.run_id,
@@ -208,19 +210,19 @@ def _make_batch(rows: Sequence[dict[str, Any]]) -> "pa.RecordBatch":
     return pa.RecordBatch.from_pylist(list(rows), schema=schema)
 
 
-def _call_with_judge(
+def _call_with_replayer(
     job: "Broadcast[_Job]",
-    function: Callable[[Judge, ReadRun], Any],
+    function: Callable[[Replayer, ReadRun], Any],
     batches: "Iterable[pa.RecordBatch]",
 ) -> "Iterator[pa.RecordBatch]":
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    judge = job.value.judge
+    replayer = job.value.replayer
     for batch in batches:
         results = []
         for packed in batch.column("run"):
             run = pickle.loads(packed.as_py())  # noqa: S301 - the driver wrote it
-            results.append(pickle.dumps(call_counted(judge, function, run)))
+            results.append(pickle.dumps(call_counted(replayer, function, run)))
         yield pa.RecordBatch.from_arrays(
             [batch.column("place"), pa.array(results, pa.binary())], names=["place", "result"]
         )

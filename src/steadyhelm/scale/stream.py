@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 
-KAFKA_PACKAGE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-"""The connector, of Spark's own version: not part of pyspark, given with `--packages` or `spark.jars`."""
-
-
 class Source(Struct, frozen=True):
     """A source of Spark: its format and its options. Both kinds are opened the same way."""
 

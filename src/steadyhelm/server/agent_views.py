@@ -60,11 +60,11 @@ class AgentViews:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Yield a connection, after forgetting what changed. One thread at a time."""
-        with self._store.reading() as connection, self.using(connection):
+        with self._store.reading() as connection, self.reading_with(connection):
             yield connection
 
     @contextmanager
-    def using(self, connection: Connection) -> Iterator[None]:
+    def reading_with(self, connection: Connection) -> Iterator[None]:
         """Do the same with a connection that this thread reads with already."""
         with self._lock:
             self._forget_changed(connection)

@@ -179,10 +179,10 @@ class Server:
         given = request.headers.get("last-event-id", "")
         after = int(given) if given.isdecimal() and len(given) < 19 else None  # noqa: PLR2004 - fits a column
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        events = self._while_allowed(request, self.streams.listen(after))
+        events = self._stream_while_allowed(request, self.streams.listen(after))
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
-    async def _while_allowed(
+    async def _stream_while_allowed(
         self, request: Request, events: AsyncGenerator[bytes, None]
     ) -> AsyncIterator[bytes]:
         """End a stream soon after its key, token or session did."""

@@ -11,7 +11,7 @@ from steadyhelm.events import RunInfo
 from steadyhelm.findings import Severity
 from steadyhelm.incidents import Incident
 from steadyhelm.policy.alerting import build_threshold, preview_threshold
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.server.context import Call
 from steadyhelm.server.queries.incidents import list_like
 from steadyhelm.server.queries.rows import ARROW
@@ -54,21 +54,21 @@ def preview_declaration(call: Call) -> incidents.Effect:
     return _preview_kind(call, agent_id, request.tool, request.kind, found[:_SHOWN])
 
 
-def _make_judge(call: Call, agent_id: str, tool: str, kind: str) -> Judge:
-    """Return a judge of loops for which the tool is declared so."""
+def _make_replayer(call: Call, agent_id: str, tool: str, kind: str) -> Replayer:
+    """Return a replayer that looks for loops, for which the tool is declared so."""
     chosen = call.context.settings
     known = parse_declarations(chosen.tools)
     marks = {mark.tool: mark.kind for mark in call.store.list_tool_marks(agent_id)}
     marks.pop(tool, None)
     tools = dict(add_kinds(known, {**marks, **({tool: kind} if kind else {})}))
-    return Judge(chosen, tools=tools, kinds={"loop"})
+    return Replayer(chosen, tools=tools, kinds={"loop"})
 
 
 def _preview_kind(
     call: Call, agent_id: str, tool: str, kind: str, like: Sequence[Incident]
 ) -> incidents.Effect:
     """Judge the runs of these incidents again, with the tool declared so."""
-    judge = _make_judge(call, agent_id, tool, kind)
+    replayer = _make_replayer(call, agent_id, tool, kind)
     silenced: set[str] = set()
     unknown: set[str] = set()
     left = _STEPS_REPLAYED_IN_ALL
@@ -78,13 +78,13 @@ def _preview_kind(
             unknown.add(incident.incident_id)
             continue
         left -= run.events
-        if not _is_raised(call, judge, incident):
+        if not _is_raised(call, replayer, incident):
             silenced.add(incident.incident_id)
     return _make_effect(describe_declaration(tool, kind), like, silenced, unknown)
 
 
-def _is_raised(call: Call, judge: Judge, incident: Incident) -> bool:
-    replay = judge.begin(RunInfo(agent_id=incident.agent_id, run_id=incident.run_id))
+def _is_raised(call: Call, replayer: Replayer, incident: Incident) -> bool:
+    replay = replayer.begin(RunInfo(agent_id=incident.agent_id, run_id=incident.run_id))
     for recorded in call.store.iter_run_events(incident.agent_id, incident.run_id):
         # A replay counts events by their ids.
         event = structs.replace(recorded.event, event_id=str(recorded.event.seq))

@@ -15,7 +15,7 @@ from steadyhelm.server.app import Server
 from steadyhelm.server.stream import Streams
 
 SHUTDOWN_S: Final = 2
-_HEADER_BYTES: Final = 16 << 10
+_MAX_HEADER_BYTES: Final = 16 << 10
 _MOST_CONNECTIONS: Final = 500
 _BACKLOG: Final = 128
 _FIRST_REQUEST_S: Final = 10.0
@@ -90,7 +90,7 @@ def make_config(
         proxy_headers=False,
         ws="none",
         http=ImpatientProtocol,
-        h11_max_incomplete_event_size=_HEADER_BYTES,
+        h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
         limit_concurrency=_MOST_CONNECTIONS,
         timeout_graceful_shutdown=SHUTDOWN_S,
         ssl_certfile=certificate,

@@ -173,7 +173,7 @@ class Streams:
         return _encode(event, number, Reset(id=number, at=time.time(), open_incidents=opened))
 
     def _count_open(self, connection: Connection) -> int:
-        with self._views.using(connection):
+        with self._views.reading_with(connection):
             return count_open(self._views, connection, time.time()).total()
 
 

@@ -101,7 +101,7 @@ def check_the_newest_comes_first(make: MakeKeeper) -> None:
     keeper.close()
 
 
-def check_none_of_an_incident_is_returned_to(make: MakeKeeper) -> None:
+def check_rollbacks_skip_checkpoints_of_incidents(make: MakeKeeper) -> None:
     """Check that a checkpoint of an incident is listed, and never returned to."""
     keeper = _fill_keeper(
         make, a_checkpoint(1), a_checkpoint(2, in_incident=True), a_checkpoint(3, in_incident=True)
@@ -174,7 +174,7 @@ def check_the_number_is_bounded(make: MakeKeeper) -> None:
     keeper.close()
 
 
-def check_an_incident_pushes_none_out(make: MakeKeeper) -> None:
+def check_incident_checkpoints_remove_no_others(make: MakeKeeper) -> None:
     """Check that a long incident with many checkpoints does not push out those before it."""
     keeper = make()
     clean = keeper.per_run
@@ -290,13 +290,13 @@ CHECKPOINT_CHECKS: Final[tuple[Callable[[MakeKeeper], None], ...]] = (
     check_it_shares_nothing_with_what_it_was_handed,
     check_it_shares_nothing_with_what_it_hands_out,
     check_the_newest_comes_first,
-    check_none_of_an_incident_is_returned_to,
+    check_rollbacks_skip_checkpoints_of_incidents,
     check_one_can_return_before_the_trouble,
     check_runs_are_kept_apart,
     check_a_run_nobody_knows_has_none,
     check_the_same_id_replaces,
     check_the_number_is_bounded,
-    check_an_incident_pushes_none_out,
+    check_incident_checkpoints_remove_no_others,
     check_a_run_can_be_forgotten,
     check_the_old_can_be_pruned,
     check_ids_may_be_any_text,

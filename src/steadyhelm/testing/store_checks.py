@@ -139,7 +139,7 @@ def check_tasks_are_added(make_store: MakeStore) -> None:
     store.close()
 
 
-def check_odd_profiles_are_fill_keeper(make_store: MakeStore) -> None:
+def check_odd_profiles_are_kept(make_store: MakeStore) -> None:
     """Check that a task with odd numbers and texts is counted all the same."""
     store = make_store()
     odd = a_profile(

@@ -22,9 +22,9 @@ from steadyhelm.findings import Severity
 from steadyhelm.recordings.recognition import open_runs
 from steadyhelm.recordings.run_file import BrokenLine, ReadRun
 from steadyhelm.redaction import Redactor
-from steadyhelm.replay import Judge, JudgedReplay
+from steadyhelm.replay import JudgedReplay, Replayer
 from steadyhelm.reports.evidence import EvidenceFormatter
-from steadyhelm.reports.formats import printable
+from steadyhelm.reports.formats import make_printable
 from steadyhelm.settings import Settings, load
 from steadyhelm.sink import Record, RecordedEvent, Sink
 
@@ -102,8 +102,8 @@ class Watch(DriftMonitor):
     def judge_runs(self) -> list[JudgedReplay]:
         """Return every run watched so far, judged."""
         self.flush()
-        judge = Judge(self.settings, tools=self._control.sessions.tools)
-        return [judge.judge(run) for run in self._iter_runs()]
+        replayer = Replayer(self.settings, tools=self._control.sessions.tools)
+        return [replayer.judge(run) for run in self._iter_runs()]
 
     def assert_no_loop(self, *, min_severity: str = "MED") -> None:
         """Fail when a run repeats itself without progress."""
@@ -194,14 +194,14 @@ def assert_healthy(
     items = list(open_runs(run_file))
     broken = [item for item in items if isinstance(item, BrokenLine)]
     if broken:
-        _fail(f"{Path(run_file).name}:{broken[0].line} cannot be read: {printable(broken[0].reason)}")
+        _fail(f"{Path(run_file).name}:{broken[0].line} cannot be read: {make_printable(broken[0].reason)}")
     runs = [item for item in items if isinstance(item, ReadRun)]
     if not runs:
         _fail(f"{Path(run_file).name} holds no run")
-    judge = Judge(settings)
+    replayer = Replayer(settings)
     redactor = Redactor(key_words=settings.redaction_keys, patterns=settings.redaction_patterns)
     evidence = EvidenceFormatter(redactor, least=_get_severity_rank(min_severity))
-    _assert_none([judge.judge(run) for run in runs], evidence, kind=kind)
+    _assert_none([replayer.judge(run) for run in runs], evidence, kind=kind)
 
 
 def _assert_none(judged: Sequence[JudgedReplay], evidence: EvidenceFormatter, *, kind: str | None) -> None:

@@ -195,7 +195,7 @@ class ClaudeConversation:
         if recorder is not None:
             recorder.fail(error)
 
-    def show_subagent(self, part: str, call_id: str | None) -> None:
+    def note_subagent(self, part: str, call_id: str | None) -> None:
         """Note which call a sub-agent belongs to."""
         if call_id:
             self._subagent_of_call[call_id] = part

@@ -39,7 +39,7 @@ def record_message(conversation: ClaudeConversation, message: Any) -> None:
             input_tokens=tokens_in, output_tokens=tokens_out, total_cost_usd=message.total_cost_usd
         )
     elif is_a(message, sdk.TaskStartedMessage):
-        conversation.show_subagent(message.task_id, message.tool_use_id)
+        conversation.note_subagent(message.task_id, message.tool_use_id)
 
 
 def _read_tokens(usage: Mapping[str, Any] | None) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from steadyhelm.adapter import Capabilities, Instruction, ModelReply
 from steadyhelm.adapters.strands.graph_hooks import PARENTS, GraphHooks
 from steadyhelm.adapters.strands.translate import (
-    Guidance,
+    GuidanceTexts,
     find_unmade_calls,
     read_answer,
     read_reply,
@@ -104,7 +104,7 @@ class SteadyhelmHooks:
         self._graphs = GraphHooks(monitor, self.register_hooks)
         self._live: dict[tuple[int, int], _Invocation] = {}
         self._paused: weakref.WeakKeyDictionary[Any, _Invocation] = weakref.WeakKeyDictionary()
-        self._guidance = Guidance()
+        self._guidance = GuidanceTexts()
         self._callbacks: dict[Any, Callable[[Any], None]] = {
             BeforeInvocationEvent: self._start,
             BeforeModelCallEvent: self._before_model,

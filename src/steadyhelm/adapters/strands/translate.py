@@ -56,7 +56,7 @@ def find_unmade_calls(event: Any, announced: set[str]) -> Iterator[tuple[Any, An
             yield use, read_result(result) or "failed"
 
 
-class Guidance:
+class GuidanceTexts:
     """The guidance for the models of some agents, each text after one message of the conversation.
 
     Strands passes a copy of the conversation to each model call: guidance is added there, so that

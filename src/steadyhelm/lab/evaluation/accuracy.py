@@ -26,8 +26,8 @@ from steadyhelm.lab.evaluation.scoring import (
     score_runs,
 )
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge
-from steadyhelm.reports.formats import printable
+from steadyhelm.replay import Replayer
+from steadyhelm.reports.formats import make_printable
 from steadyhelm.settings import Settings, load
 
 MEASURED_KINDS: Final = frozenset({"loop"})
@@ -78,18 +78,18 @@ class AccuracyCheck:
         *,
         samples: int = 1000,
         seed: int = 0,
-        judge: Judge | None = None,
+        replayer: Replayer | None = None,
     ) -> None:
         self._folder = folder
         self._settings = settings
-        self._judge = judge or Judge(settings, kinds=MEASURED_KINDS)
+        self._replayer = replayer or Replayer(settings, kinds=MEASURED_KINDS)
         self._samples = samples
         self._seed = seed
 
     @property
     def detectors(self) -> list[str]:
         """The detectors whose findings are measured."""
-        return self._judge.detectors
+        return self._replayer.detectors
 
     def measure(self, *, cost: bool = True) -> list[AccuracyTarget]:
         """Return every target with its figure, in the order of the table."""
@@ -103,7 +103,7 @@ class AccuracyCheck:
         return [*found, *self._measure_cost()] if cost else found
 
     def _score_file(self, file: str, question: LabelQuestion) -> list[RunScore]:
-        reports = [(it.run, it.report) for it in self._judge.judge_all(self._read_runs(file))]
+        reports = [(it.run, it.report) for it in self._replayer.judge_all(self._read_runs(file))]
         return score_runs(reports, question)
 
     def _read_runs(self, file: str) -> list[ReadRun]:
@@ -264,7 +264,9 @@ def format_targets(targets: Sequence[AccuracyTarget], *, wrong: bool = False) ->
     """Return the targets as a table, with every run that was judged wrongly if `wrong` is set."""
     parts = [format_table(("data", "target", "", "measured", "met", ""), [*map(_format_row, targets)])]
     parts += [
-        "\n".join([f"{target.data}, {target.what}:", *(f"  {printable(words)}" for words in target.wrong)])
+        "\n".join(
+            [f"{target.data}, {target.what}:", *(f"  {make_printable(words)}" for words in target.wrong)]
+        )
         for target in targets
         if wrong and target.wrong
     ]
@@ -293,8 +295,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     health.loud = given.loud
     try:
         settings = load(path=given.config).settings
-        judge = Judge(settings, kinds=MEASURED_KINDS, health=health)
-        check = AccuracyCheck(find_data_folder(given.data), settings, judge=judge)
+        replayer = Replayer(settings, kinds=MEASURED_KINDS, health=health)
+        check = AccuracyCheck(find_data_folder(given.data), settings, replayer=replayer)
         found = check.measure(cost=not given.no_cost)
     except SteadyhelmError as exc:
         sys.stderr.write(f"steadyhelm: {exc}\n")

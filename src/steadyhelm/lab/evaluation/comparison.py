@@ -9,7 +9,7 @@ from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion, RunSet
 from steadyhelm.lab.evaluation.metrics import Estimate, estimate_all
 from steadyhelm.lab.evaluation.scoring import RunScore, score_runs
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge, RunReport
+from steadyhelm.replay import Replayer, RunReport
 
 ChangeKind = Literal["newly flagged", "no longer flagged", "earlier", "later"]
 
@@ -56,21 +56,23 @@ class Comparer:
 
     def __init__(
         self,
-        before: Judge,
-        after: Judge,
+        before: Replayer,
+        after: Replayer,
         question: LabelQuestion,
         *,
         samples: int = 1000,
         seed: int = 0,
     ) -> None:
-        self._judges = (before, after)
+        self._replayers = (before, after)
         self._question = question
         self._samples = samples
         self._seed = seed
 
     def compare(self, one: RunSet) -> SetComparison:
         """Return the effect of the change on the runs of one set."""
-        before, after = ([(it.run, it.report) for it in judge.judge_all(one.runs)] for judge in self._judges)
+        before, after = (
+            [(it.run, it.report) for it in replayer.judge_all(one.runs)] for replayer in self._replayers
+        )
         first, second = score_runs(before, self._question), score_runs(after, self._question)
         pairs = list(zip(first, second, strict=True))
         is_labelled = any(score.expected.run is not None for score in first)

@@ -18,7 +18,7 @@ from steadyhelm.lab.evaluation.scoring import (
     score_runs,
 )
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import FindingReport, Judge, RunReport, find_steps_after
+from steadyhelm.replay import FindingReport, Replayer, RunReport, find_steps_after
 
 TOGETHER = "together"
 _EVENTS_BEFORE: Final = 4
@@ -107,7 +107,7 @@ class Evaluator:
     """Compares what detectors and simple rules find with labels.
 
     Args:
-        judge: Replays runs.
+        replayer: Replays runs.
         question: What is asked, and which findings answer it.
         samples: How often runs are resampled for an interval.
         seed: Makes the intervals repeatable.
@@ -116,14 +116,14 @@ class Evaluator:
 
     def __init__(
         self,
-        judge: Judge,
+        replayer: Replayer,
         question: LabelQuestion,
         *,
         samples: int = 1000,
         seed: int = 0,
         groups: Collection[str] = (),
     ) -> None:
-        self._judge = judge
+        self._replayer = replayer
         self._question = question
         self._samples = samples
         self._seed = seed
@@ -136,17 +136,17 @@ class Evaluator:
             question=self._question,
             samples=self._samples,
             seed=self._seed,
-            detectors=self._judge.detectors,
-            troubles=self._judge.troubles,
+            detectors=self._replayer.detectors,
+            troubles=self._replayer.troubles,
             sets=reports,
         )
 
     def report_set(self, one: RunSet) -> SetReport:
         """Return the figures of one set."""
-        reports = [(it.run, it.report) for it in self._judge.judge_all(one.runs)]
+        reports = [(it.run, it.report) for it in self._replayer.judge_all(one.runs)]
         together = self._score_finder(reports, find_everything)
         figures = [self._measure_detector_or_rule(TOGETHER, together)]
-        names = self._judge.detectors
+        names = self._replayer.detectors
         figures += [
             self._measure_detector_or_rule(name, self._score_finder(reports, _find_by_detector(name)))
             for name in names

@@ -20,9 +20,9 @@ from steadyhelm.lab.evaluation.report_text import format_table
 from steadyhelm.lab.training.fitting import learn_weights, make_folds, prepare
 from steadyhelm.lab.training.labelled_replies import LabelledReply
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge, JudgedReplay, RunReport
-from steadyhelm.replay_pool import Workers, open_judge
-from steadyhelm.reports.formats import pluralize, printable
+from steadyhelm.replay import JudgedReplay, Replayer, RunReport
+from steadyhelm.replay_pool import Workers, open_replayer
+from steadyhelm.reports.formats import make_printable, pluralize
 from steadyhelm.settings import Settings
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.stores.sql_store import SQLStore
@@ -127,19 +127,19 @@ def _judge_runs(
     workers: Workers,
 ) -> Iterator[JudgedReplay]:
     if weights is None:
-        with open_judge(settings, store=store, workers=workers) as judge:
-            yield from judge.judge_all(map(as_one_agent, runs))
+        with open_replayer(settings, store=store, workers=workers) as replayer:
+            yield from replayer.judge_all(map(as_one_agent, runs))
         return
     for run in runs:
-        yield _open_judge_of(run, settings, store, weights).judge(as_one_agent(run))
+        yield _open_replayer_of(run, settings, store, weights).judge(as_one_agent(run))
 
 
-def _open_judge_of(
+def _open_replayer_of(
     run: ReadRun, settings: Settings, store: SQLStore | None, weights: WeightsByRun | None
-) -> Judge:
-    """Return a judge that reads messages by the weights of this run."""
+) -> Replayer:
+    """Return a replayer that reads messages by the weights of this run."""
     if weights is None:
-        return Judge(settings, store=store)
+        return Replayer(settings, store=store)
     make_detectors, own = make_detector_factory(settings), weights[run.info.run_id]
 
     def make_with_weights() -> list[Detector]:
@@ -149,7 +149,7 @@ def _open_judge_of(
                 detector.weights = own
         return detectors
 
-    return Judge(settings, store=store, make_detectors=make_with_weights)
+    return Replayer(settings, store=store, make_detectors=make_with_weights)
 
 
 @contextmanager
@@ -162,8 +162,8 @@ def learn_baseline(
         sink = StoreSink(store, calibration_runs=settings.calibration_runs)
         try:
             for number, run in enumerate(runs):
-                # A judge reads a baseline once: each run needs the one learnt from those before it.
-                judged = _open_judge_of(run, settings, store, weights).judge(as_one_agent(run, number))
+                # A replayer reads a baseline once: each run needs the one learnt from those before it.
+                judged = _open_replayer_of(run, settings, store, weights).judge(as_one_agent(run, number))
                 sink.write([judged.run.info, *judged.incidents, judged.summary])
             yield store
         finally:
@@ -189,14 +189,14 @@ def format_false_alarms(counted: FalseAlarms, *, wrong: bool = False) -> str:
         learnt = f"judged with a baseline of {pluralize(counted.learnt_from, 'other run')}"
     shown = {**counted.flagged, f"any but {_NOT_COUNTED}": counted.flagged_any}
     parts = [
-        printable(f"{counted.name}: {pluralize(counted.runs, 'run')}, {learnt}"),
+        make_printable(f"{counted.name}: {pluralize(counted.runs, 'run')}, {learnt}"),
         format_table(("flagged", "runs", "share [95 %]"), _build_rows(counted, shown)),
     ]
     if counted.not_checked:
         rows = _build_rows(counted, counted.not_checked)
         parts.append(format_table(("not checked", "runs", "share [95 %]"), rows))
     if wrong and counted.wrong:
-        parts.append("\n".join(f"  {printable(run)}" for run in counted.wrong))
+        parts.append("\n".join(f"  {make_printable(run)}" for run in counted.wrong))
     return "\n\n".join(parts)
 
 

@@ -16,7 +16,7 @@ from steadyhelm.lab.evaluation.labelled_runs import LabelQuestion, RunSet
 from steadyhelm.lab.evaluation.metrics import balanced_accuracy, sum_counts
 from steadyhelm.lab.evaluation.scoring import RunScore, score_runs
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import FindingReport, Judge
+from steadyhelm.replay import FindingReport, Replayer
 
 _CHANCE: Final = 0.5
 _LABEL_SHUFFLES: Final = 50
@@ -57,13 +57,13 @@ class LeakCheck:
     """Checks detectors on one set after the other.
 
     Args:
-        judge: Replays runs.
+        replayer: Replays runs.
         question: Which findings count, and the label they are held against.
         seed: Makes the shuffling repeatable.
     """
 
-    def __init__(self, judge: Judge, question: LabelQuestion, *, seed: int = 0) -> None:
-        self._judge = judge
+    def __init__(self, replayer: Replayer, question: LabelQuestion, *, seed: int = 0) -> None:
+        self._replayer = replayer
         self._question = question
         self._seed = seed
 
@@ -75,11 +75,11 @@ class LeakCheck:
             self._check_later_change(name, plain, change) for name, change in LATER_MUST_NOT_MATTER.items()
         ]
         rows.append(self._check_labels(plain))
-        rows += [self._check_collapse(name, plain, shuffle) for name, shuffle in MUST_MATTER.items()]
+        rows += [self._check_falling_score(name, plain, shuffle) for name, shuffle in MUST_MATTER.items()]
         return ShuffleReport(name=one.name, rows=rows)
 
     def _score(self, runs: Sequence[ReadRun]) -> list[RunScore]:
-        return score_runs([(it.run, it.report) for it in self._judge.judge_all(runs)], self._question)
+        return score_runs([(it.run, it.report) for it in self._replayer.judge_all(runs)], self._question)
 
     def _new_random(self) -> random.Random:
         return random.Random(self._seed)  # noqa: S311 - shuffling, not secrets
@@ -121,7 +121,7 @@ class LeakCheck:
         after = statistics.fmean(known) if known else None
         return _build_falling_row("labels, between runs", plain, round(changed / _LABEL_SHUFFLES), after)
 
-    def _check_collapse(self, name: str, plain: Sequence[RunScore], shuffle: Shuffle) -> ShuffleRow:
+    def _check_falling_score(self, name: str, plain: Sequence[RunScore], shuffle: Shuffle) -> ShuffleRow:
         shuffled = self._score(shuffle([score.run for score in plain], self._new_random()))
         changed = sum(
             _summarise_findings(a.found) != _summarise_findings(b.found)

@@ -12,22 +12,22 @@ from steadyhelm.lab.evaluation.metrics import Estimate, estimate_share
 from steadyhelm.lab.evaluation.report_text import format_table
 from steadyhelm.lab.mutations.planting import PLANT, PlantedRun
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge, RunReport
-from steadyhelm.reports.formats import printable
+from steadyhelm.replay import Replayer, RunReport
+from steadyhelm.reports.formats import make_printable
 
-LEAST_FOUND: Final = 0.88
-LEAST_FOUND_IN_A_CLASS: Final = 0.70
-MOST_FLAGGED: Final = 0.02
-MOST_FLAGGED_IN_A_CLASS: Final = 0.08
+MIN_FOUND_SHARE: Final = 0.88
+MIN_FOUND_SHARE_OF_A_CLASS: Final = 0.70
+MAX_FLAGGED_SHARE: Final = 0.02
+MAX_FLAGGED_SHARE_OF_A_CLASS: Final = 0.08
 _TABLES: Final = (
     ("loop", "planted loops", "found"),
     ("healthy", "healthy stretches", "flagged"),
     ("goal", "other tasks", "found"),
 )
 _TARGETS: Final = (
-    f"Targets: {LEAST_FOUND:.0%} of the loops and {LEAST_FOUND_IN_A_CLASS:.0%} of each class found; "
-    f"at most {MOST_FLAGGED:.0%} of the healthy stretches and {MOST_FLAGGED_IN_A_CLASS:.0%} of a class "
-    "flagged"
+    f"Targets: {MIN_FOUND_SHARE:.0%} of the loops and {MIN_FOUND_SHARE_OF_A_CLASS:.0%} of each class found; "
+    f"at most {MAX_FLAGGED_SHARE:.0%} of the healthy stretches "
+    f"and {MAX_FLAGGED_SHARE_OF_A_CLASS:.0%} of a class flagged"
 )
 
 
@@ -62,10 +62,10 @@ class PlantedResult(Struct, frozen=True, kw_only=True):
         loops = [one.share.value or 0.0 for one in self.list_kind("loop")]
         healthy = [one.share.value or 0.0 for one in self.list_kind("healthy")]
         return (
-            (not loops or (self.total("loop").value or 0.0) >= LEAST_FOUND)
-            and min(loops, default=1.0) >= LEAST_FOUND_IN_A_CLASS
-            and (self.total("healthy").value or 0.0) <= MOST_FLAGGED
-            and max(healthy, default=0.0) <= MOST_FLAGGED_IN_A_CLASS
+            (not loops or (self.total("loop").value or 0.0) >= MIN_FOUND_SHARE)
+            and min(loops, default=1.0) >= MIN_FOUND_SHARE_OF_A_CLASS
+            and (self.total("healthy").value or 0.0) <= MAX_FLAGGED_SHARE
+            and max(healthy, default=0.0) <= MAX_FLAGGED_SHARE_OF_A_CLASS
         )
 
     def list_kind(self, kind: str) -> list[ClassResult]:
@@ -101,10 +101,10 @@ def is_flagged(report: RunReport, plant: PlantedRun) -> bool:
     )
 
 
-def measure_plants(runs: Iterable[ReadRun], judge: Judge) -> PlantedResult:
+def measure_plants(runs: Iterable[ReadRun], replayer: Replayer) -> PlantedResult:
     """Judge every run with a plant, and count by class."""
     judged: dict[tuple[str, str], list[tuple[str, bool]]] = {}
-    for run, report, *_ in judge.judge_all(runs):
+    for run, report, *_ in replayer.judge_all(runs):
         plant = read_plant(run)
         judged.setdefault((plant.kind, plant.name), []).append((run.info.run_id, is_flagged(report, plant)))
     classes = [
@@ -131,7 +131,7 @@ def format_plants(result: PlantedResult, *, wrong: bool = False) -> str:
         rows.append(("all", *_sum_columns(classes), str(result.total(kind))))
         parts.append(format_table((title, "plants", share, "share [95 %]"), rows))
         if wrong:
-            parts.append("\n".join(f"  {printable(run_id)}" for one in classes for run_id in one.wrong))
+            parts.append("\n".join(f"  {make_printable(run_id)}" for one in classes for run_id in one.wrong))
     if not (result.list_kind("loop") or result.list_kind("healthy")):
         return "\n\n".join(parts)
     parts.append(f"{_TARGETS}: {'met' if result.is_met else 'not met'}.")

@@ -7,7 +7,7 @@ from steadyhelm.lab.evaluation.comparison import Comparison, JudgementChange, Se
 from steadyhelm.lab.evaluation.evaluator import Evaluation, Figures, SetReport, WrongRun
 from steadyhelm.lab.evaluation.leak_check import ShuffleReport, ShuffleRow
 from steadyhelm.lab.evaluation.metrics import Estimate
-from steadyhelm.reports.formats import printable
+from steadyhelm.reports.formats import make_printable
 
 _MAX_WRONG_RUNS: Final = 20
 _TITLES: Final = (
@@ -26,7 +26,7 @@ def format_evaluation(evaluation: Evaluation, *, most: int = _MAX_WRONG_RUNS) ->
     )
     if question.adjacent:
         head += " A finding counts when its evidence holds the call just before it."
-    troubles = [printable(f"{why}, {times} times") for why, times in evaluation.troubles.items()]
+    troubles = [make_printable(f"{why}, {times} times") for why, times in evaluation.troubles.items()]
     return "\n\n".join(
         [head, *troubles, *(part for one in evaluation.sets for part in _format_set(one, most))]
     )
@@ -43,9 +43,9 @@ def summarise_set(one: SetReport) -> str:
 
 def format_comparison(comparison: Comparison) -> str:
     """Return the effect of a change of settings, set by set."""
-    parts = [printable(f"{comparison.before} -> {comparison.after}")]
+    parts = [make_printable(f"{comparison.before} -> {comparison.after}")]
     for one in comparison.sets:
-        parts.append(printable(f"{one.name}: {one.runs} runs, {len(one.changed)} judged differently"))
+        parts.append(make_printable(f"{one.name}: {one.runs} runs, {len(one.changed)} judged differently"))
         parts.append(format_table(("", "before", "after"), list(_list_figures(one))))
         changes = [_format_change(change) for change in one.changed]
         if changes:
@@ -67,7 +67,7 @@ def format_leak_reports(reports: Sequence[ShuffleReport]) -> str:
     for report in reports:
         titles = ("shuffled", "", "runs changed", "balanced accuracy", "after", "verdict")
         table = format_table(titles, [_format_shuffle(row) for row in report.rows])
-        parts.append(f"{printable(report.name)}\n\n{table}")
+        parts.append(f"{make_printable(report.name)}\n\n{table}")
     return "\n\n".join(parts)
 
 
@@ -93,7 +93,7 @@ def _format_shuffle(row: ShuffleRow) -> tuple[str, ...]:
 
 
 def _format_set(one: SetReport, most: int) -> Iterator[str]:
-    yield printable(summarise_set(one))
+    yield make_printable(summarise_set(one))
     rows = [_format_figures(figures.finder, figures) for figures in one.figures]
     rows += [_format_figures(f"together, {group}", figures) for group, figures in one.by_group.items()]
     yield format_table(_TITLES, rows)
@@ -159,12 +159,12 @@ def _format_wrong_run(miss: WrongRun) -> str:
     for event in miss.events:
         marks = ("L" if event.labelled else " ") + ("F" if event.found else " ")
         lines.append(f"    {marks} {event.at:>4} {event.what}: {event.said}")
-    return "\n".join(map(printable, lines))
+    return "\n".join(map(make_printable, lines))
 
 
 def format_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return rows under their titles, each column as wide as its widest cell."""
-    cells = [list(titles), *([printable(cell) for cell in row] for row in rows)]
+    cells = [list(titles), *([make_printable(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -199,7 +199,7 @@ def _explain_unusable(question: Question, given: ImportedVerdict) -> str:
     return ""
 
 
-class AskedJudge:
+class JudgeAnswers:
     """Asks a judge, each question once; counts the answers that cannot be used by reason.
 
     Args:

@@ -25,7 +25,7 @@ from steadyhelm.lab.evaluation.metrics import Counts, Estimate, estimate_share, 
 from steadyhelm.lab.evaluation.planted import has_plant, is_flagged, read_plant
 from steadyhelm.lab.judging.answers import Answer, Answers, count_tokens
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge, RunReport
+from steadyhelm.replay import Replayer, RunReport
 
 LATEST_STEPS: Final = 4
 """Whether an agent has left its goal shows in its latest steps: at least half of so many."""
@@ -101,8 +101,8 @@ class JudgedRun(NamedTuple):
 def judge_runs(
     runs: Iterable[ReadRun],
     *,
-    alone: Judge,
-    asking: Judge,
+    alone: Replayer,
+    asking: Replayer,
     answers: Answers,
     truth: LabelTruth,
     weight: float,
@@ -120,14 +120,14 @@ class _Replayed:
     """One run, replayed with verdicts as events of their own between its events."""
 
     def __init__(
-        self, judge: Judge, run: ReadRun, answers: Answers, truth: LabelTruth, weight: float
+        self, replayer: Replayer, run: ReadRun, answers: Answers, truth: LabelTruth, weight: float
     ) -> None:
         self.asked: list[AskedQuestion] = []
         self._run = run
         self._answers = answers
         self._truth = truth
         self._weight = weight
-        self._replay = judge.begin(run.info)
+        self._replay = replayer.begin(run.info)
         self._events: list[TraceEvent] = []
         self._moved_seqs: list[int] = []
         for event in run.events:

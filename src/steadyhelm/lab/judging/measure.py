@@ -38,8 +38,8 @@ from steadyhelm.lab.training.classifier_metrics import decision_f1
 from steadyhelm.lab.training.fitting import learn_weights, make_folds, prepare
 from steadyhelm.lab.training.labelled_replies import LabelledReply
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import Judge
-from steadyhelm.reports.formats import pluralize, printable
+from steadyhelm.replay import Replayer
+from steadyhelm.reports.formats import make_printable, pluralize
 from steadyhelm.settings import Settings
 from steadyhelm.store import Store
 
@@ -239,14 +239,14 @@ class JudgeMeasurement:
         self._asked += [(name, it) for it in judged.asked]
         return judged.figures
 
-    def _make_replayer(self, store: Store | None, *, asks: bool) -> Judge:
+    def _make_replayer(self, store: Store | None, *, asks: bool) -> Replayer:
         make = (lambda: Questioner(self._redact)) if asks else None
-        return Judge(self._settings, store=store, kinds=_MEASURED_KINDS, make_questioner=make)
+        return Replayer(self._settings, store=store, kinds=_MEASURED_KINDS, make_questioner=make)
 
 
 def format_set(one: SetFigures, *, wrong: bool = False) -> str:
     """Return the figures of one set of runs, with the runs still judged wrongly if `wrong` is set."""
-    parts = [printable(f"{one.name}: {pluralize(one.runs, 'run')}, {pluralize(one.steps, 'step')}")]
+    parts = [make_printable(f"{one.name}: {pluralize(one.runs, 'run')}, {pluralize(one.steps, 'step')}")]
     if one.kinds:
         rows = [row for it in one.kinds for row in _build_rows(it)]
         parts.append(format_table(("", "runs", "without", "with the judge"), rows))
@@ -255,7 +255,7 @@ def format_set(one: SetFigures, *, wrong: bool = False) -> str:
     parts.append(_format_questions(one.questions, "runs"))
     if wrong:
         parts += [
-            "\n".join(printable(f"  {it.kind}: {run_id}") for run_id in it.wrong)
+            "\n".join(make_printable(f"  {it.kind}: {run_id}") for run_id in it.wrong)
             for it in one.kinds
             if it.wrong
         ]
@@ -271,7 +271,7 @@ def format_replies(one: ReplyFigures) -> str:
     rows = [("correction, F1", *map(format_figure, one.f1))]
     return "\n\n".join(
         [
-            printable(head),
+            make_printable(head),
             format_table(("", "without", "with the judge"), rows),
             _format_questions(one.questions, "replies"),
         ]
@@ -319,4 +319,4 @@ def _format_questions(asked: QuestionFigures, of: str) -> str:
         lines.append(f"Half of the answers took {asked.median_seconds:.2f} s or less.")
     verdicts = ", ".join(f"{count:,} {label}" for label, count in asked.verdicts.items())
     lines.append(f"Verdicts: {verdicts}; {asked.right:,} of {asked.labelled:,} agree with the labels.")
-    return "\n".join(printable(line) for line in lines)
+    return "\n".join(make_printable(line) for line in lines)

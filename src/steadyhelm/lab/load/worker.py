@@ -34,7 +34,7 @@ _WORDS: Final = tuple(
 _CALLS_REPEATED: Final = 8
 """How far back a call may lie that an agent makes again."""
 _MAX_CHARS: Final = 60_000
-_AGENT_NAMES: Final = 4
+_AGENT_NAME_COUNT: Final = 4
 """The simulated agents share these names, as instances of one program do, and so do the processes."""
 _FLUSH_S: Final = 60.0
 _SAMPLE_S: Final = 1.0
@@ -184,7 +184,7 @@ def run_worker(plan: WorkerPlan) -> WorkerFigures:
     logging.getLogger("steadyhelm").addHandler(logging.NullHandler())
     random = Random(f"{plan.seed}/{plan.number}")  # noqa: S311 - a simulation
     lag = LagSink()
-    monitors = [_open_monitor(plan, name, lag) for name in range(_AGENT_NAMES)]
+    monitors = [_open_monitor(plan, name, lag) for name in range(_AGENT_NAME_COUNT)]
     simulation = _Simulation(plan, monitors, random)
     try:
         simulation.begin_runs()
@@ -215,7 +215,7 @@ def run_worker(plan: WorkerPlan) -> WorkerFigures:
 
 def list_agent_names(token: str) -> list[str]:
     """Return the names under which the agents of one load are stored."""
-    return [f"load-{token}-{name}" for name in range(_AGENT_NAMES)]
+    return [f"load-{token}-{name}" for name in range(_AGENT_NAME_COUNT)]
 
 
 def _open_monitor(plan: WorkerPlan, name: int, lag: LagSink) -> DriftMonitor:

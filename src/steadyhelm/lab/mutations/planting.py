@@ -21,8 +21,8 @@ PLANT: Final = "plant"
 """The key of a run's line that describes what was planted in it."""
 MIN_REPEATS: Final = 4
 _MAX_REPEATS: Final = 8
-_FIRST_PLACE: Final = 0.2
-_LAST_PLACE: Final = 0.9
+_FIRST_PLACE_SHARE: Final = 0.2
+_LAST_PLACE_SHARE: Final = 0.9
 _STEP_MS: Final = 900.0
 Entry = dict[str, Any]
 RunLine = dict[str, Any]
@@ -168,7 +168,7 @@ def find_places(entries: Sequence[Entry]) -> list[int]:
     """Return the indices at which a stretch can be inserted: no call waits for its result there."""
     places, waiting = [], 0
     for place, entry in enumerate(entries):
-        if place and not waiting and _FIRST_PLACE <= place / len(entries) <= _LAST_PLACE:
+        if place and not waiting and _FIRST_PLACE_SHARE <= place / len(entries) <= _LAST_PLACE_SHARE:
             places.append(place)
         if entry.get("type") == "tool_call" and entry.get("result") is None and not entry.get("error"):
             waiting += 1

@@ -16,7 +16,7 @@ from steadyhelm.lab.simulation.simulate import (
     SetSimulation,
     SimulationReport,
 )
-from steadyhelm.reports.formats import printable
+from steadyhelm.reports.formats import make_printable
 
 NONE: Final = "-"
 _SMALLEST_SHOWN: Final = 0.01
@@ -296,7 +296,7 @@ def _format_section(section: Section) -> Iterator[str]:
 
 def _fit_rows(section: Section) -> list[tuple[str, ...]]:
     """Return the rows with names and last cells cut to the width of a screen."""
-    rows = [(_shorten(row[0], _NAME_WIDTH), *map(printable, row[1:])) for row in section.rows]
+    rows = [(_shorten(row[0], _NAME_WIDTH), *map(make_printable, row[1:])) for row in section.rows]
     columns = list(zip((section.name, *section.titles), *rows, strict=True))[:-1]
     room = _MAX_COLUMNS - sum(max(map(len, column)) + _COLUMN_GAP for column in columns)
     return [(*row[:-1], _shorten(row[-1], max(room, _NAME_WIDTH))) for row in rows]
@@ -319,12 +319,16 @@ def _format_disturbed(one: DisturbedRun) -> str:
 
 
 def _shorten(text: str, most: int = _MAX_COLUMNS) -> str:
-    shown = printable(text)
+    shown = make_printable(text)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 def _wrap(text: str, first: str = "", rest: str = "") -> str:
     lines = textwrap.wrap(
-        printable(text), _MAX_COLUMNS, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+        make_printable(text),
+        _MAX_COLUMNS,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_on_hyphens=False,
     )
     return "\n".join(lines)

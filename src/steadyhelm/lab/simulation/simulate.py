@@ -32,7 +32,7 @@ from steadyhelm.lab.simulation.simulated_run import (
     read_set_truth,
     simulate_run,
 )
-from steadyhelm.replay import Judge
+from steadyhelm.replay import Replayer
 from steadyhelm.settings import Settings
 
 MAX_DISTURBED_SHARE: Final = 0.02
@@ -100,7 +100,7 @@ def simulate(
     *,
     samples: int = 1000,
     seed: int = 0,
-    judge: Judge | None = None,
+    replayer: Replayer | None = None,
     on_run: Callable[[], None] = lambda: None,
 ) -> SimulationReport:
     """Replay recorded runs through the session that watches live agents, and count what it would have done.
@@ -112,24 +112,24 @@ def simulate(
         settings: The policy, its budget and its detectors.
         samples: How often runs are resampled for an interval.
         seed: Makes the intervals reproducible.
-        judge: Replays the runs, instead of one made from the settings.
+        replayer: Replays the runs, instead of one made from the settings.
         on_run: Called after each run, to show progress.
     """
-    judge = judge or Judge(settings, mode="enforce")
+    replayer = replayer or Replayer(settings, mode="enforce")
     limits = get_budget_limits(settings)
     summarise = partial(_summarise_runs, limits=limits, samples=samples, seed=seed)
-    replayed = [_replay_set(one, judge, on_run) for one in sets]
+    replayed = [_replay_set(one, replayer, on_run) for one in sets]
     everything = [run for it in replayed for run in it.runs]
     together = summarise(
         TOGETHER, everything, definition="as in each set", broken=sum(it.broken for it in replayed)
     )
     return SimulationReport(
-        detectors=judge.detectors,
+        detectors=replayer.detectors,
         thresholds=_get_thresholds(settings),
         limits=limits,
         samples=samples,
         seed=seed,
-        troubles=judge.troubles,
+        troubles=replayer.troubles,
         sets=[summarise(it.name, it.runs, definition=it.definition, broken=it.broken) for it in replayed],
         together=together,
         disturbed=_find_disturbed(replayed),
@@ -149,10 +149,10 @@ class _ReplayedSet(NamedTuple):
     broken: int
 
 
-def _replay_set(one: RunSet, judge: Judge, on_run: Callable[[], None]) -> _ReplayedSet:
+def _replay_set(one: RunSet, replayer: Replayer, on_run: Callable[[], None]) -> _ReplayedSet:
     known = read_set_truth(one.runs)
     runs = []
-    for run in judge.apply(partial(simulate_run, known), one.runs):
+    for run in replayer.apply(partial(simulate_run, known), one.runs):
         runs.append(run)
         on_run()
     return _ReplayedSet(one.name, runs, known.definition, len(one.broken))

@@ -20,7 +20,7 @@ from steadyhelm.lab.evaluation.labelled_runs import (
 from steadyhelm.lab.evaluation.scoring import RunScore, find_first_three_equal_calls
 from steadyhelm.policy.response_levels import DRIFT_SCORE
 from steadyhelm.recordings.run_file import ReadRun
-from steadyhelm.replay import FindingReport, Judge, JudgedReplay, Replay, find_steps_after
+from steadyhelm.replay import FindingReport, JudgedReplay, Replay, Replayer, find_steps_after
 
 # Decide which recorded runs loop and which are healthy, from labels or a plain rule.
 
@@ -189,9 +189,9 @@ class SimulatedRun(Struct, frozen=True, kw_only=True):
         return None if answer is None or evidence is None else answer.place - evidence
 
 
-def simulate_run(known: SetTruth, judge: Judge, run: ReadRun) -> SimulatedRun:
+def simulate_run(known: SetTruth, replayer: Replayer, run: ReadRun) -> SimulatedRun:
     """Replay one run, asking before every call as a host would, and return the summary."""
-    replay = judge.begin(run.info)
+    replay = replayer.begin(run.info)
     refusals = _replay(run, replay)
     judged = replay.end(run)
     tokens = sum(event.token_count for event in run.events) or None

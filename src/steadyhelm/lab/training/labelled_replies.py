@@ -21,7 +21,7 @@ from steadyhelm.stores.exports import build_entry
 CLASSES: Final = ("continuation", "correction", "approval")
 """What is learnt; the first is what the others are held against."""
 
-_LEARNT_AS: Final = {
+_CLASS_BY_LABEL: Final = {
     "correction_substance": "correction",
     "correction_style": "correction",
     "frustration": "correction",
@@ -35,7 +35,7 @@ SURE: Final = 3
 
 
 class ReplyLabels(Struct, frozen=True, kw_only=True):
-    """The two labels that count; `confidence` says how surely they were given, 3 for surely."""
+    """The two labels that count; `confidence` says how sure they are, 3 for sure."""
 
     primary: str
     drift: int
@@ -61,7 +61,7 @@ class LabelledReply(Struct, frozen=True, kw_only=True):
     @property
     def learnt_as(self) -> str:
         """The learnt class it belongs to."""
-        return _LEARNT_AS[self.labels.primary]
+        return _CLASS_BY_LABEL[self.labels.primary]
 
     @property
     def owner(self) -> str:
@@ -95,8 +95,8 @@ def _decode_replies(lines: list[bytes], path: Path) -> Iterator[LabelledReply]:
             reply = decoder.decode(line)
         except msgspec.MsgspecError as exc:
             raise FormatError(f"{path}:{number}: not a labelled reply: {exc}.") from exc
-        if reply.labels.primary not in _LEARNT_AS:
-            known = ", ".join(_LEARNT_AS)
+        if reply.labels.primary not in _CLASS_BY_LABEL:
+            known = ", ".join(_CLASS_BY_LABEL)
             raise FormatError(
                 f"{path}:{number}: primary must be one of {known}, got {reply.labels.primary!r}."
             )

@@ -92,7 +92,7 @@ def _make_fold_sets(replies: Sequence[LabelledReply]) -> dict[str, list[Fold]]:
 def _add_sure_labels(
     judged: dict[str, HeldOutResults], replies: Sequence[LabelledReply]
 ) -> Iterator[tuple[str, HeldOutResults]]:
-    """Yield the results of all replies, and of those whose labels were given surely if not all were."""
+    """Yield the results of all replies and, unless all labels are sure, of those with a sure label."""
     sure = [place for place, reply in enumerate(replies) if reply.labels.confidence == SURE]
     for name, one in judged.items():
         yield name, one

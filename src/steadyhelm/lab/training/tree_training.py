@@ -39,7 +39,7 @@ _SEED: Final = 0
 _FOLDS: Final = 10
 _INNER_FOLDS: Final = 3
 _DIGITS: Final = 5
-DISGUISE_AUC: Final = 0.95
+LABEL_LEAK_AUC: Final = 0.95
 """From this AUC on, a single number tells the label so well that it is most likely the label itself."""
 _SINGLES_SHOWN: Final = 5
 
@@ -56,9 +56,9 @@ class SingleNumber(Struct, frozen=True, kw_only=True):
     auc: float
 
     @property
-    def is_disguise(self) -> bool:
+    def is_made_from_label(self) -> bool:
         """Whether it tells the label so well that it is most likely made from it."""
-        return self.auc >= DISGUISE_AUC
+        return self.auc >= LABEL_LEAK_AUC
 
 
 class ModelFigures(Struct, frozen=True, kw_only=True):
@@ -81,7 +81,9 @@ class TreeReport(Struct, frozen=True, kw_only=True):
     @property
     def is_clean(self) -> bool:
         """Whether nothing leaks: shuffled figures fell, and no number is the label."""
-        return all(leak.is_clean for leak in self.leaks) and not any(it.is_disguise for it in self.singles)
+        return all(leak.is_clean for leak in self.leaks) and not any(
+            it.is_made_from_label for it in self.singles
+        )
 
 
 @limit_to_one_thread()
@@ -281,7 +283,7 @@ def format_tree_report(report: TreeReport) -> str:
         f"{learnt} of {forest.projects} projects: {size}; drift from {forest.drift_from:.3f}.",
         "Held out (trees and thresholds from the other folds; 95% intervals over sessions):",
         format_table(("held out by", "model", "drift F1", "drift AUC"), rows),
-        f"Is a number the label in disguise? The best by themselves; from {DISGUISE_AUC:g} on it is:",
+        f"Is a number the label in disguise? The best by themselves; from {LABEL_LEAK_AUC:g} on it is:",
         _format_singles(report.singles[:_SINGLES_SHOWN]),
     ]
     if report.leaks:
@@ -291,5 +293,5 @@ def format_tree_report(report: TreeReport) -> str:
 
 
 def _format_singles(singles: Sequence[SingleNumber]) -> str:
-    rows = [(one.name, f"{one.auc:.3f}", "THE LABEL" if one.is_disguise else "ok") for one in singles]
+    rows = [(one.name, f"{one.auc:.3f}", "THE LABEL" if one.is_made_from_label else "ok") for one in singles]
     return format_table(("number", "AUC", ""), rows)

@@ -287,7 +287,7 @@ def _find_messages(span: Span, keys: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def read_json(value: Any) -> Any:
-    """Return the value; parse a text that is JSON."""
+    """Return the data in a text that is JSON; any other value as it is."""
     if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
         return value
     try:

@@ -38,7 +38,7 @@ _DAYS: Final = 14
 CLOSED_READ: Final = 2000
 _CLOSED_COUNTED: Final = 200
 _MARKED_DAYS: Final = 90
-_LEAST_MARKS: Final = 5
+_MIN_MARKS: Final = 5
 _REVIEWS: Final = (
     "SELECT detector, count(*) FILTER (WHERE review = 'confirmed'),"
     " count(*) FILTER (WHERE review = 'false_alarm'), count(*) FILTER (WHERE review = '')"
@@ -338,7 +338,7 @@ def read_precision(connection: Connection, now: float) -> PrecisionList:
                 right=right,
                 false=false,
                 unmarked=unmarked,
-                precision=round(right / (right + false), 4) if right + false >= _LEAST_MARKS else None,
+                precision=round(right / (right + false), 4) if right + false >= _MIN_MARKS else None,
             )
             for detector, right, false, unmarked in rows
         ]

@@ -34,17 +34,16 @@ from steadyhelm.stores.sql import SEVERITIES, decode_evidence
 from steadyhelm.stores.sql_store import SQLStore
 
 DAY_S: Final = 86_400.0
-SHOWN_DAYS: Final = ("1", "7", "30")
-_SPARK_DAYS: Final = 7
+_SPARKLINE_DAYS: Final = 7
 _SILENT_S: Final = 7 * DAY_S
 _NORMAL_DAYS: Final = 30
 _FORECAST_DAYS: Final = 7
 _MOST_AGENTS: Final = 200
-_NEEDS_YOU: Final = 5
-_CLEAN_READ: Final = 20
+_MOST_TO_REVIEW: Final = 5
+_CLEAN_RUNS_READ: Final = 20
 _INCIDENTS_READ: Final = 500
 _OLDER_KEPT_S: Final = 60.0
-_QUARTERS: Final = int(DAY_S) // QUARTER_HOUR_S
+_QUARTER_HOURS_A_DAY: Final = int(DAY_S) // QUARTER_HOUR_S
 _ALL_DAYS: Final = """
     SELECT day, sum(runs), 0, 0.0, sum(tokens), sum(cost_usd) FROM agent_days
     WHERE day >= ? AND day < ? GROUP BY day"""
@@ -77,7 +76,7 @@ _UNHANDLED_IN_RUN: Final = f"""
     WHERE i.run = ? AND i.severity >= {Severity.MED.rank} AND {_UNHANDLED}"""
 _REST_OF_DAYS: Final = f"""
     SELECT coalesce(sum(s.cost_usd), 0.0) FROM agents a CROSS JOIN spending s ON s.agent = a.id
-    WHERE s.quarter_hour >= ? AND s.quarter_hour < ? AND s.quarter_hour % {_QUARTERS} >= ?"""
+    WHERE s.quarter_hour >= ? AND s.quarter_hour < ? AND s.quarter_hour % {_QUARTER_HOURS_A_DAY} >= ?"""
 _ORDER: Final[dict[AgentState, int]] = {
     "drifting": 0,
     "unreviewed": 1,
@@ -179,12 +178,12 @@ def read_overview(views: AgentViews, store: SQLStore, days: int, limit_cost_usd:
             connection,
             f"{RUNS.format(index='INDEXED BY runs_not_ended')} WHERE r.state != 'ended'"
             " AND r.state = 'suspended' ORDER BY r.started_at DESC LIMIT ?",
-            (_NEEDS_YOU,),
+            (_MOST_TO_REVIEW,),
         )
         totals = _read_all_days(views, connection, period)
         outcomes, capped = _count_responses(views, connection, period)
         forecast = _forecast_spend(views, connection, period, totals)
-        needs_you = _read_needs_you(connection, period.now, _NEEDS_YOU - len(waiting))
+        needs_you = _read_needs_you(connection, period.now, _MOST_TO_REVIEW - len(waiting))
         opened = count_open(views, connection, period.now).total()
     agents.sort(key=lambda it: (_ORDER[it.state], it.name))
     limits = None if limit_cost_usd is None else limit_cost_usd * total
@@ -237,7 +236,7 @@ def _forecast_spend(
     if not any(totals[day].cost_usd > 0 for day in known):
         return None
     quarter = int(period.now % DAY_S) // QUARTER_HOUR_S
-    first, last = known[0] * _QUARTERS, period.day * _QUARTERS
+    first, last = known[0] * _QUARTER_HOURS_A_DAY, period.day * _QUARTER_HOURS_A_DAY
     ends_at = (last + quarter + 1) * QUARTER_HOUR_S
 
     def read() -> tuple[float, float]:
@@ -271,7 +270,7 @@ def _build_agent_row(
     days = {day: DayTotals(*rest) for day, *rest in found}
     opened = read_open(views, connection, key, period.now)
     (ongoing,) = connection.execute(_ONGOING, (key,)).fetchone()
-    clean = connection.execute(_CLEAN_SCORES, (key, version, task_type, _CLEAN_READ))
+    clean = connection.execute(_CLEAN_SCORES, (key, version, task_type, _CLEAN_RUNS_READ))
     normal = make_range([score for (score,) in clean if score is not None])
     (running,) = connection.execute(_RUNNING, (key, period.now - _SILENT_S)).fetchone()
     (ended,) = connection.execute(_UNHANDLED_IN_RUN, (last_run, period.now)).fetchone()
@@ -288,7 +287,9 @@ def _build_agent_row(
         required_runs=head.required_runs,
         runs=period.measure_runs(days),
         running=running,
-        drift_days=[_average(days.get(day)) for day in range(period.day - _SPARK_DAYS + 1, period.day + 1)],
+        drift_days=[
+            _average(days.get(day)) for day in range(period.day - _SPARKLINE_DAYS + 1, period.day + 1)
+        ],
         drift_p95=None if normal is None else normal.p95,
         drift_now=last_score,
         open_incidents=[

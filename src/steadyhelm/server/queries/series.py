@@ -179,7 +179,7 @@ def _read_columns(
     width = -(-(until - since + 1) // most)
     ids = _find_name_ids(connection, [tool.name for tool in tools[:NAMED_TOOLS]])
     inside = " OR ".join(f"seq BETWEEN {it.first} AND {it.last}" for it in episodes) or "0 = 1"
-    counts = PackedCounts(
+    counts = PackedCountColumns(
         [*(f"type = 0 AND name = {name}" for name in ids), "type = 0", "type = 1", "type = 3", "type != 0"],
         ["failed != 0", "last_same IS NOT NULL", f"last_same IS NOT NULL AND ({inside})"],
         width,
@@ -331,7 +331,7 @@ def read_score_at(connection: Connection, run: int, seq: int | None) -> float | 
     return None if row is None else row[0]
 
 
-class PackedCounts:
+class PackedCountColumns:
     """Counts of conditions, several in one integer: sums are most of what a long run's columns cost.
 
     Args:
@@ -339,7 +339,7 @@ class PackedCounts:
         flags: Conditions that are counted each on its own.
         most: How many rows are counted at most.
 
-    >>> counts = PackedCounts(["type = 1"], ["failed"], most=3)
+    >>> counts = PackedCountColumns(["type = 1"], ["failed"], most=3)
     >>> counts.sums
     ['sum((CASE WHEN type = 1 THEN 1 ELSE 0 END) + (CASE WHEN failed THEN 4 ELSE 0 END))']
     >>> counts.unpack([2 + 3 * 4])

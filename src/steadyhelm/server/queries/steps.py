@@ -16,7 +16,7 @@ from steadyhelm.server.records.runs import Payload, Recurrence, StepDetail, Step
 from steadyhelm.stores.database import Connection
 
 _SNIPPET_CHARS: Final = 200
-_PAYLOAD_BYTES: Final = 64 << 10
+_SHOWN_BYTES: Final = 64 << 10
 _MATRIX: Final = 200
 _LONGEST_PERIOD: Final = 12
 MARKER: Final = re.compile(r"\[redacted: ([^\]]{1,60})\]")
@@ -28,9 +28,9 @@ _STEPS: Final = f"""
     FROM events e CROSS JOIN names n ON n.id = e.name LEFT JOIN payloads p ON p.id = e.payload
     WHERE e.run = ?"""
 _PAYLOADS: Final = f"""
-    SELECT substr(p.input_json, 1, {_PAYLOAD_BYTES}), length(p.input_json),
-        substr(p.output_json, 1, {_PAYLOAD_BYTES}), length(p.output_json),
-        substr(p.metadata_json, 1, {_PAYLOAD_BYTES}), length(p.metadata_json), p.error, p.call_id, e.payload,
+    SELECT substr(p.input_json, 1, {_SHOWN_BYTES}), length(p.input_json),
+        substr(p.output_json, 1, {_SHOWN_BYTES}), length(p.output_json),
+        substr(p.metadata_json, 1, {_SHOWN_BYTES}), length(p.metadata_json), p.error, p.call_id, e.payload,
         e.event_id
     FROM events e LEFT JOIN payloads p ON p.id = e.payload WHERE e.run = ? AND e.seq = ?"""
 _ONLY: Final = {"failed": "e.failed = 1", "repeated": "e.last_same IS NOT NULL"}
@@ -115,7 +115,7 @@ def make_payload(data: bytes | str | None, size: int | None) -> Payload | None:
         return None
     text = _to_text(data)
     rules = sorted(set(MARKER.findall(text)))
-    return Payload(text=text, size=size, clipped=size > _PAYLOAD_BYTES, redacted=rules)
+    return Payload(text=text, size=size, clipped=size > _SHOWN_BYTES, redacted=rules)
 
 
 def read_step(connection: Connection, key: int, step: int) -> StepDetail:

@@ -37,14 +37,14 @@ from steadyhelm.stores.sql_store import SQLStore
 
 _PAIRS: Final = 50
 _RUNS_OF_GROUP: Final = 50
-_PAYLOAD_BYTES: Final = 32 << 10
+_SHOWN_BYTES: Final = 32 << 10
 _CALLS: Final = """
     SELECT e.seq, n.name, e.call_hash, e.result_hash, e.failed FROM events e
     CROSS JOIN names n ON n.id = e.name
     WHERE e.run = ? AND e.type = 0 AND e.seq IN ({marks}) ORDER BY e.seq"""
 _PAYLOAD: Final = f"""
-    SELECT substr(p.input_json, 1, {_PAYLOAD_BYTES}), length(p.input_json),
-        substr(p.output_json, 1, {_PAYLOAD_BYTES}), length(p.output_json), coalesce(p.error, '')
+    SELECT substr(p.input_json, 1, {_SHOWN_BYTES}), length(p.input_json),
+        substr(p.output_json, 1, {_SHOWN_BYTES}), length(p.output_json), coalesce(p.error, '')
     FROM events e JOIN payloads p ON p.id = e.payload WHERE e.run = ? AND e.seq = ?"""
 
 

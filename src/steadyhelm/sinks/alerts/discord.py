@@ -12,7 +12,7 @@ DOMAINS: Final = ("discord.com", "discordapp.com")
 # Discord's own limits; an embed as a whole may hold 6000 characters, so the longest parts get less.
 _TITLE_LIMIT: Final = 256
 _DESCRIPTION_LIMIT: Final = 3000
-_VALUE_LIMIT: Final = 256
+_MAX_VALUE_CHARS: Final = 256
 _ACTION_LIMIT: Final = 500
 
 _MARKUP: Final = frozenset("\\*_~`|>#-+[]()<:@")
@@ -39,7 +39,7 @@ class Discord(AlertChannel):
         """Return a message with one embed."""
         incident = alert.incident
         fields = [
-            {"name": name, "value": _escape(value, _VALUE_LIMIT) or "-", "inline": True}
+            {"name": name, "value": _escape(value, _MAX_VALUE_CHARS) or "-", "inline": True}
             for name, value in list_facts(alert)
         ]
         if incident.suggested_action:
@@ -50,7 +50,7 @@ class Discord(AlertChannel):
             "description": _escape(incident.message, _DESCRIPTION_LIMIT),
             "color": COLOURS[incident.severity.value],
             "fields": fields,
-            "footer": {"text": f"Steadyhelm · {alert.delivery_id}"[:_VALUE_LIMIT]},
+            "footer": {"text": f"Steadyhelm · {alert.delivery_id}"[:_MAX_VALUE_CHARS]},
         }
         when = _format_time(incident.last_at)
         if when:

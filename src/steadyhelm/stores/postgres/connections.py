@@ -69,7 +69,7 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
     def _reset(self) -> None:
         self._reset_transactions()
         self._writer: PostgresConnection | None = None
-        self._aside: PostgresConnection | None = None
+        self._separate_writer: PostgresConnection | None = None
         self._idle: list[PostgresConnection] = []
         self._idle_lock = threading.Lock()
         self._local = threading.local()
@@ -274,7 +274,7 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
             writer.raw.close()
 
     @contextlib.contextmanager
-    def aside(self) -> Iterator[PostgresConnection]:
+    def writing_separately(self) -> Iterator[PostgresConnection]:
         """Yield a second writing connection, whose statements are transactions of their own.
 
         Behind a pooler it is the one that writes: all its connections may be taken by others who wait for
@@ -283,9 +283,9 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
         if self.pooled_settings and self._writer is not None:
             yield self._writer
             return
-        if self._aside is None or not self._aside.is_usable():
-            self._aside = self.open(read_only=False)
-        yield self._aside
+        if self._separate_writer is None or not self._separate_writer.is_usable():
+            self._separate_writer = self.open(read_only=False)
+        yield self._separate_writer
 
     def lock(self, agent_ids: Sequence[str]) -> None:
         """Wait until no other process is in a transaction that locked one of these agents."""
@@ -311,14 +311,14 @@ class PostgresConnections(WriterTransactions[PostgresConnection]):
             for reader in self._idle:
                 reader.raw.close()
             self._idle.clear()
-            for writer in (self._writer, self._aside):
+            for writer in (self._writer, self._separate_writer):
                 if writer is not None:
                     writer.raw.close()
-            self._writer = self._aside = None
+            self._writer = self._separate_writer = None
 
     def after_fork(self) -> None:
         """Drop the parent's connections without closing them. Called in the child process."""
-        _inherited_from_parent.extend([self._writer, self._aside, *self._idle])
+        _inherited_from_parent.extend([self._writer, self._separate_writer, *self._idle])
         self._reset()
         self._on_rollback()
 

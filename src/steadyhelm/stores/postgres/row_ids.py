@@ -74,7 +74,7 @@ def look_up_names(connection: "PostgresConnection", row_ids: RowIds, names: Sequ
     found = _look_up(connection, "names", "name", names)
     new = [name for name in names if name not in found]
     if new:
-        with connection.connections.aside() as other:
+        with connection.connections.writing_separately() as other:
             other.execute(_ADD.format(table="names", column="name"), (Array(new),))
         found |= _look_up(connection, "names", "name", new)
     row_ids.names |= found
