@@ -77,7 +77,7 @@ class TestFailingCalls:
     @pytest.mark.parametrize(("error", "calls"), [(errno.EIO, 1), (errno.ENOSPC, 20)])
     def test_every_event_is_stored_or_counted(self, tmp_path, library, calls_made, place, error, calls):
         """
-        One call that fails, or twenty in a row, from the first call to the last: nothing raises or is missing.
+        One call that fails, or twenty in a row, at any place: nothing raises, and nothing is missing.
         """
         folder = tmp_path / "failing"
         record_on(library, folder, first=calls_made * place // PLACES, calls=calls, error=error)
