@@ -142,6 +142,14 @@ def test_long_names_are_no_random_text(name):
     assert not tokens.may_have_random_text(encode_canonical(f"\nfunc {name}(t *testing.T)"))
 
 
+@pytest.mark.parametrize("text", ["run pwd && ls -la 2>/dev/null", "call keys-and-pass && git status --x1"])
+def test_the_next_command_of_a_line_is_no_value(text):
+    """
+    A word that is followed by another command of the same line does not have its text read closely.
+    """
+    assert not Redactor().may_contain_secret(encode_canonical(text))
+
+
 @given(
     st.lists(
         st.sampled_from(
