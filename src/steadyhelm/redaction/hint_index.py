@@ -86,9 +86,9 @@ class HintIndex:
             self._harmless.clear()
             self._telling.clear()
         found: set[str] = set()
-        is_plain = self._may_have_anchor.search(b" %b " % b" ".join(words)) is None
+        likely = self._find_words_with_anchor(b" %b " % b" ".join(words))
         for word in words:
-            hints = () if is_plain else self._judge(word)
+            hints = self._judge(word) if word in likely else ()
             found.update(hints)
             if len(word) > _MAX_KEPT_CHARS:
                 continue
@@ -97,6 +97,11 @@ class HintIndex:
             else:
                 self._harmless.add(word)
         return found
+
+    def _find_words_with_anchor(self, text: bytes) -> set[bytes]:
+        """Return the words of a text that an anchor is in; around each word is a space."""
+        starts = (text.rfind(b" ", 0, hit.start()) + 1 for hit in self._may_have_anchor.finditer(text))
+        return {text[start : text.index(b" ", start)] for start in starts}
 
     def _judge(self, word: bytes) -> tuple[str, ...]:
         """Return the hints that a word is a part of."""
