@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from steadyhelm.fingerprints import encode_canonical
 from steadyhelm.lexicons import load_lexicon
-from steadyhelm.redaction import hint_index, hints, redactor, tokens
+from steadyhelm.redaction import forms, hint_index, hints, redactor, tokens
 from steadyhelm.redaction.assignments import _BASIC, find_basic_credentials
 from steadyhelm.redaction.commands import load_command_hints, load_command_names
 from steadyhelm.redaction.hint_index import HintIndex, search_hint
@@ -94,6 +94,75 @@ def test_basic_credentials_are_found(text):
     plain = [it.span(1) for it in _BASIC.finditer(text) if holds_base64_pair(it[1])] if is_likely else []
 
     assert plain == [(start, end) for start, end, _ in find_basic_credentials(text)]
+
+
+RANDOM_PIECES = st.sampled_from(
+    [
+        RANDOM,
+        RANDOM[:31],
+        "+/" + RANDOM,
+        "\n",
+        "\t+",
+        "\u00e9",
+        "caf\u00e9_",
+        "=",
+        "MY_LONG_VARIABLE_OF_THE_ENVIRONMENT=",
+        "name-of-a-file/",
+        "/ptr_" + RANDOM,
+        "ABSK" + RANDOM,
+        "fm2_" + RANDOM,
+        "TestThatASessionHasNewContent",
+        " ",
+        '"',
+    ]
+)
+
+
+@given(st.lists(RANDOM_PIECES, max_size=6).map("".join))
+def test_no_random_text_is_passed_over(text):
+    """
+    The first look passes over encoded text only where the text has no run that looks random.
+    """
+    if any(tokens.find_random_text(text)):
+        assert tokens.may_have_random_text(encode_canonical(text))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sessionHasNewContentFromLiveTranscript",
+        "ShouldSkipOnDefaultBranchForStrategy",
+        "TestSetup_LocalDevModeOfHooks",
+    ],
+)
+def test_long_names_are_no_random_text(name):
+    """
+    The long name of a function or a test does not have its text read closely.
+    """
+    assert not tokens.may_have_random_text(encode_canonical(f"\nfunc {name}(t *testing.T)"))
+
+
+@pytest.mark.parametrize("text", ["run pwd && ls -la 2>/dev/null", "call keys-and-pass && git status --x1"])
+def test_the_next_command_of_a_line_is_no_value(text):
+    """
+    A word that is followed by another command of the same line does not have its text read closely.
+    """
+    assert not Redactor().may_contain_secret(encode_canonical(text))
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["value", "Val", ": ", "=", '"', '\\"', "'", ",", " ", "x1y2z3", "name", "key", "\n", "id"]
+        ),
+        max_size=12,
+    ).map("".join)
+)
+def test_no_pair_in_the_other_order_is_passed_over(before):
+    """
+    What is in front of a name is passed over only where it is no value with the field of its name.
+    """
+    assert forms._may_end_pair(before) or not forms._VALUE_BEFORE.search(before)
 
 
 def find_words_plainly(data, lowered, search):

@@ -16,7 +16,7 @@ from steadyhelm.redaction.values import holds_base64_pair
 
 _RULE: Final = "assigned secret"
 _MAY_FOLLOW: Final = re.compile(
-    r"[\"'`\\<>\])?!%&=:*|\uff1a]|\[\d{0,4}\]|\xef|\xe2"
+    r"(?![ ]{1,4}&&[ ])(?:[\"'`\\<>\])?!%&=:*|\uff1a]|\[\d{0,4}\]|\xef|\xe2"
     r"|[ \t]{1,40}(?:[=:\"'`\\|<>?*(.-]|\xe2|%3|(?:is|was|are|were|will|has|have|had|might|may"
     r"|should|must|we|I|you|they|d|set|changed|reset|updated|becomes|equals|for|FOR|of|to|on|in|at|as|As|k|ke|do|na"
     r"|pro|till|zum|zur|der|des|del|della|van|voor|til|av|od|ist|lautet|est|es|er|jest|je|or|di|de|do|da|dla|para|pour"
@@ -24,7 +24,7 @@ _MAY_FOLLOW: Final = re.compile(
     r"|[ \t]{1,6}\S{0,60}[^\sA-Za-z.,]"
     r"|\((?:[A-Z]\w{2,30}(?:::\w{1,20})?\()?[^()]{0,80}[\"'`]|\{[ ]?\\{0,8}[\"'`]"
     r"|\\{0,8}[`\"\]]?,[\w\s,`\"\\\[\]]{0,200}\)\s{0,4}(?:VALUES|values)|[,;][\w ,;.-]{0,120}\\{1,8}[nr]"
-    r"|[,;][ ]{0,8}\\{0,8}(?:[\"']|(?:[vV]al|content|default|data|text))",
+    r"|[,;][ ]{0,8}\\{0,8}(?:[\"']|(?:[vV]al|content|default|data|text)))",
     re.ASCII,
 )
 """What comes behind a name when a value may follow: a first look, which passes all that any form can read."""

@@ -31,7 +31,7 @@ def may_have_foreign_name(encoded: bytes, *, has_escapes: bool = True) -> bool:
         rest = encoded.translate(None, _ASCII)
         if any(letter in rest for letter in _LOOKALIKES):
             return True
-        has_letters = any(start in rest for start in _load_starts())
+        has_letters = not _load_first_letters().isdisjoint(rest.decode("utf-8", "replace"))
     if not has_letters and not (has_escapes and b"\\u" in encoded and _load_escapes().search(encoded)):
         return False
     return _load_pattern().search(encoded.decode("utf-8", "replace")) is not None
@@ -63,19 +63,17 @@ def is_foreign_name(name: str) -> bool:
 
 
 @cache
-def _load_starts() -> frozenset[bytes]:
-    """Return bytes of which every word has one: with it its first letter beyond ASCII begins."""
+def _load_first_letters() -> frozenset[str]:
+    """Return letters of which every word that is not in escapes has one: its first one beyond ASCII."""
     words = words_of("words in other scripts")
-    firsts = {next(letter for letter in word if not letter.isascii()) for word in words}
-    return frozenset(form.encode()[:1] for letter in firsts for form in (letter.lower(), letter.upper()))
+    firsts = (next(letter for letter in word if not letter.isascii()) for word in words)
+    return frozenset(form for letter in firsts for form in letter.lower() + letter.upper())
 
 
 @cache
 def _load_escapes() -> re.Pattern[bytes]:
     """Return a pattern that finds the first letter beyond ASCII of any word, in an escape of JSON."""
-    words = words_of("words in other scripts")
-    firsts = {next(letter for letter in word if not letter.isascii()) for word in words}
-    codes = {f"{ord(form):04x}" for letter in firsts for form in (letter.lower(), letter.upper())}
+    codes = {f"{ord(letter):04x}" for letter in _load_first_letters()}
     return re.compile(rf"\\u(?:{'|'.join(sorted(codes))})".encode())
 
 

@@ -94,6 +94,9 @@ _VALUE_BEFORE: Final = re.compile(
     rf"(?:[,;]|{SPACE}){SPACE}{{0,24}}"
     rf"{QUOTE}?(?:name|Name|key|Key|type|field|id){QUOTE}?[ ]?[:=][ ]?{QUOTE}?\Z"
 )
+_FIELD_BEFORE: Final = re.compile(rf"[:=][ ]?{QUOTE}?\Z")
+"""The end of `_VALUE_BEFORE`, which has at most `_MAX_FIELD_END_CHARS`."""
+_MAX_FIELD_END_CHARS: Final = 24
 _SAID_BEFORE: Final = re.compile(
     r"(?:^|[\s`\"'])([^\s`\"']{6,60})[`\"']?[ ](?:as|is)(?: the| my| your| our| a)?(?: \w{1,12})?[ ]\Z"
 )
@@ -253,16 +256,21 @@ def _read_before(text: str, name: Name) -> Value | None:
     """Read the value in front of a name: a pair in the other order, or `use x as the password`."""
     begin = max(0, name.start - _PAIR_SEEN_BEFORE)
     before = text[begin : name.start]
-    match = _VALUE_BEFORE.search(before)
+    match = _VALUE_BEFORE.search(before) if _may_end_pair(before) else None
     if match:
         group = 2 if match[2] else 3
         is_secret = is_secret_value(match[group], name.text, name.strength)
         return Value(begin + match.start(group), begin + match.end(group), "") if is_secret else None
-    match = _SAID_BEFORE.search(before[-_SEEN_BEFORE:])
+    match = _SAID_BEFORE.search(before[-_SEEN_BEFORE:]) if before.endswith(" ") else None
     if not match or not looks_like_password(match[1].rstrip(".,:;!?")) or name.strength is Strength.HEADER:
         return None
     offset = begin + len(before) - len(before[-_SEEN_BEFORE:])
     return Value(offset + match.start(1), offset + match.end(1), "")
+
+
+def _may_end_pair(before: str) -> bool:
+    """Return False when what is in front of a name has no value, or no field that a name follows."""
+    return "al" in before and _FIELD_BEFORE.search(before[-_MAX_FIELD_END_CHARS:]) is not None
 
 
 def _read_flag(text: str, name: Name) -> Value | None:

@@ -9,7 +9,7 @@ from typing import Final
 from steadyhelm.redaction.hints import compile_search
 
 _WORDS_KEPT: Final = 16_384
-_MAX_KEPT_CHARS: Final = 24
+_MAX_KEPT_CHARS: Final = 40
 _HEAD_CHARS: Final = 2
 """Characters by which the anchors are looked up; none is shorter."""
 _LETTERS: Final = bytes(code if chr(code) in string.ascii_lowercase else 32 for code in range(256))
@@ -40,10 +40,15 @@ class HintIndex:
                 self._by_head.setdefault(head, []).append((anchor.encode(), hint))
         self._in_words = frozenset(filter(_RUN.fullmatch, hints))
         self._as_bytes = {hint: hint.encode() for hint in hints if not hint.endswith(("|", ","))}
-        self._by_sign: dict[bytes, list[str]] = {}
+        by_sign: dict[bytes, list[str]] = {}
         for hint, anchor in anchors.items():
             if not anchor:
-                self._by_sign.setdefault(_find_sign(hint), []).append(hint)
+                by_sign.setdefault(_find_sign(hint), []).append(hint)
+        # A sign of one hint alone says less than the whole of it.
+        self._by_sign = [
+            (self._as_bytes.get(hints[0], sign) if len(hints) == 1 else sign, hints)
+            for sign, hints in by_sign.items()
+        ]
         self._may_have_anchor = compile_search(frozenset(filter(None, anchors.values())), is_whole=False)
         # Words without a hint, and the hints that other words are a part of.
         self._harmless: set[bytes] = set()
@@ -53,7 +58,7 @@ class HintIndex:
         """Return the hints that are in a text in small letters."""
         words = lowered.translate(_LETTERS).split()
         possible: set[str] = set()
-        for sign, hints_with_it in self._by_sign.items():
+        for sign, hints_with_it in self._by_sign:
             if sign in lowered:
                 possible.update(hints_with_it)
         if not self._harmless.issuperset(words):
@@ -81,9 +86,9 @@ class HintIndex:
             self._harmless.clear()
             self._telling.clear()
         found: set[str] = set()
-        is_plain = self._may_have_anchor.search(b" %b " % b" ".join(words)) is None
+        likely = self._find_words_with_anchor(b" %b " % b" ".join(words))
         for word in words:
-            hints = () if is_plain else self._judge(word)
+            hints = self._judge(word) if word in likely else ()
             found.update(hints)
             if len(word) > _MAX_KEPT_CHARS:
                 continue
@@ -92,6 +97,11 @@ class HintIndex:
             else:
                 self._harmless.add(word)
         return found
+
+    def _find_words_with_anchor(self, text: bytes) -> set[bytes]:
+        """Return the words of a text that an anchor is in; around each word is a space."""
+        starts = (text.rfind(b" ", 0, hit.start()) + 1 for hit in self._may_have_anchor.finditer(text))
+        return {text[start : text.index(b" ", start)] for start in starts}
 
     def _judge(self, word: bytes) -> tuple[str, ...]:
         """Return the hints that a word is a part of."""

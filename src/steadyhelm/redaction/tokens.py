@@ -32,7 +32,9 @@ _MIN_RANDOM_CHARS: Final = 32
 _MIN_PART_MIXING: Final = 0.22
 _MIN_DIGITS: Final = 5
 _MIN_DIFFERENT_CHARS: Final = 4
-_MIN_GATE_MIXING: Final = 0.15
+_MIN_GATE_MIXING: Final = 0.18
+"""A random run of 32 characters reaches it with up to 15 others in front, such as an escape."""
+_MIN_PREFIXED_MIXING: Final = 0.15
 _RUNS_KEPT: Final = 2048
 _MAX_KEPT_CHARS: Final = 200
 _SECRET_KEY_CHARS: Final = 40
@@ -80,7 +82,7 @@ def find_tokens(text: str, data: bytes | None = None) -> Iterator[SecretSpan]:
     shapes = _load_shapes()
     for begin, end in _find_runs(data or to_bytes(text), _WORDS, _MIN_TOKEN_CHARS):
         before = begin - 1 if begin and text[begin - 1] in "\\%" else begin
-        if begin >= at and _has_hex_token(text, begin, end):
+        if end - begin >= _HEX_TOKEN_CHARS and begin >= at and _has_hex_token(text, begin, end):
             yield SecretSpan(2 * begin - before, end, "token of a service")
             at = end
             continue
@@ -203,16 +205,19 @@ def _has_random_part(token: str) -> bool:
 def _may_have_random_part(run: bytes) -> bool:
     """Return whether a run, or what is between two slashes of it, may look random."""
     text = run.decode()
-    return _may_look_random(text) or ("/" in text and any(map(_may_look_random, text.split("/"))))
+    return (
+        _may_look_random(text)
+        or ("/" in text and any(map(_may_look_random, text.split("/"))))
+        or ("=" in text and _may_look_random(text.partition("=")[2]))
+    )
 
 
 def _may_look_random(run: str) -> bool:
-    return (
-        len(run) >= _MIN_RANDOM_CHARS
-        and not run.islower()
-        and not run.isupper()
-        and measure_mixing(run) >= _MIN_GATE_MIXING
-    )
+    if len(run) < _MIN_RANDOM_CHARS or run.islower() or run.isupper():
+        return False
+    if any(prefix in run for prefix in _WITH_SLASHES):  # judged by nothing else
+        return measure_mixing(run) >= _MIN_PREFIXED_MIXING
+    return not run.isalpha() and measure_mixing(run) >= _MIN_GATE_MIXING
 
 
 def _judge_run(text: str, start: int, run: str) -> Iterator[SecretSpan]:
