@@ -80,10 +80,12 @@ def encode_canonical(value: Any) -> bytes:
     """
     try:
         kind = type(value)
-        is_plain = kind is str or kind is dict or kind is list or kind is tuple
-        if value is None or (is_plain and not value):
+        if kind is str:
+            if len(value) <= MAX_CHARS:
+                return _encode(value) if value else b""
+        elif value is None or ((kind is dict or kind is list or kind is tuple) and not value):
             return b""
-        if _is_small(value):
+        elif _is_small(value):
             return _encode(value)
     except Exception as exc:  # noqa: BLE001 - half a surrogate pair, or changed by another thread
         pass_on_signal(exc)

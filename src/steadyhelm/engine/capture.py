@@ -8,7 +8,7 @@ from msgspec import structs
 from steadyhelm.engine.coercion import to_error_text, to_text
 from steadyhelm.events import JUDGED, STATE_TRANSITION, TraceEvent
 from steadyhelm.fingerprints import cache_arguments, encode_canonical, hash_bytes, hash_call
-from steadyhelm.host_objects import cut_text, is_a, name_type
+from steadyhelm.host_objects import MAX_CHARS, cut_text, is_a, name_type
 from steadyhelm.incidents import Incident
 from steadyhelm.judge import read_judged
 from steadyhelm.redaction import Redactor, hide_tokens
@@ -94,9 +94,7 @@ class Capture:
         text = _clean(text) if text else text
         input_json, output_json = encode_canonical(input_data), encode_canonical(output_data)
         metadata_json = b"" if metadata is None else encode_canonical(metadata)
-        # Copies of what is stored, which the host cannot change.
-        input_data = _decode_json(input_json) if input_json else _EMPTY_BY_TYPE.get(id(type(input_data)))
-        output_data = _decode_json(output_json) if output_json else _EMPTY_BY_TYPE.get(id(type(output_data)))
+        input_data, output_data = _copy(input_data, input_json), _copy(output_data, output_json)
         details = _decode_json(metadata_json) if metadata_json else None
         if metadata_json and type(details) is not dict:
             details = {"value": details}
@@ -206,6 +204,13 @@ def to_id(given: object) -> str:
     text = to_text(given, MAX_ID_CHARS)
     is_unknown = text == name_type(given)
     return f"<{text} {id(given):x}>" if is_unknown else _clean(text[:MAX_ID_CHARS])
+
+
+def _copy(value: Any, encoded: bytes) -> Any:
+    """Return what is stored of a value, as an object that the host cannot change."""
+    if type(value) is str and len(value) <= MAX_CHARS and value.isascii():
+        return value  # nothing of it was cut or replaced
+    return _decode_json(encoded) if encoded else _EMPTY_BY_TYPE.get(id(type(value)))
 
 
 def _clean(text: str) -> str:

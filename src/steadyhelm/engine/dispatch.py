@@ -26,7 +26,7 @@ from steadyhelm.journal.frames import Entry
 from steadyhelm.sink import Record, Sink
 
 # A commit costs as much as ten events: waiting a moment for company saves the process most of it.
-LINGER_S: Final = 0.1
+LINGER_S: Final = 0.25
 HAND_OVER_S: Final = 1.0
 """How long it waits where each batch becomes a file that another process stores."""
 REPEAT_S: Final = 0.5

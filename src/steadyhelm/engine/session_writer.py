@@ -255,7 +255,9 @@ class SessionWriter:
         # The event goes in by itself: when the queue is full it may be dropped, its findings may not.
         changes = self.session.drift.take_points()
         if changes is not None:
-            recorded = structs.replace(recorded, drift=changes[0], limits=changes[1])
+            recorded = RecordedEvent(
+                recorded.event, recorded.input_json, recorded.output_json, recorded.metadata_json, *changes
+            )
         self.put_records(recorded)
         if seen.decision.findings or seen.incidents:
             findings = [it for it in seen.decision.findings if not it.is_ongoing]

@@ -96,17 +96,17 @@ class StoreSink(StoringSink):
         baselines: list[BaselineStats] = []
         has_alerts = False
         # Baselines and alerts follow from what is stored: no other process may change it in the meantime.
-        affected = {record.agent_id for record in records if isinstance(record, (RunSummary, Incident))}
-        self._store.lock_agents(affected)
-        news = self._select_news(records) if self._channels else ()
+        followed = [record for record in records if isinstance(record, (RunSummary, Incident))]
+        self._store.lock_agents({record.agent_id for record in followed})
+        news = self._select_news(followed) if self._channels else ()
         self._store.write(records)
         # Read and saved once for all runs that end in a batch: every one of them is stored by now.
         recent: dict[BaselineKey, CleanRuns] = {}
         learnt: dict[BaselineKey, LearntBaseline] = {}
-        for record in records:
+        for record in followed:
             if isinstance(record, RunSummary):
                 baselines += self._learn(record, recent, learnt)
-            elif isinstance(record, Incident) and record in news:
+            elif record in news:
                 has_alerts = self._queue_alert(record) or has_alerts
         for baseline, updated_at in learnt.values():
             self._store.save_baseline(baseline, updated_at=updated_at)

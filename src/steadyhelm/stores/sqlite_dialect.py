@@ -16,9 +16,16 @@ if TYPE_CHECKING:
     from steadyhelm.stores.database import What
     from steadyhelm.stores.row_ids import RowIds
 
-_MARK_SUMS: Final = """
-    SELECT total(tokens), total(cost_usd) FROM events WHERE run = ? AND seq >= ? AND seq < ?"""
-_MARK_SCORE: Final = "SELECT score FROM scores WHERE run = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
+_MARKS: Final = """
+    WITH RECURSIVE marks (before, step, last) AS (
+        SELECT 0, 1, max(seq) FROM events WHERE run = :run
+        UNION ALL SELECT step, step * 2, last FROM marks WHERE step * 2 <= last + 1)
+    SELECT step,
+        (SELECT score FROM scores WHERE run = :run AND seq < step ORDER BY seq DESC LIMIT 1),
+        (SELECT total(tokens) FROM events WHERE run = :run AND seq >= before AND seq < step),
+        (SELECT total(cost_usd) FROM events WHERE run = :run AND seq >= before AND seq < step)
+    FROM marks WHERE last IS NOT NULL ORDER BY step"""
+"""The steps 1, 2, 4, 8 and so on of a run, with its score there and what was spent since the one before."""
 _INSERT_MARK: Final = """
     INSERT INTO run_marks VALUES (?, ?, ?, ?, ?) ON CONFLICT (run, step) DO UPDATE SET
         score = excluded.score, tokens = excluded.tokens, cost_usd = excluded.cost_usd"""
@@ -101,15 +108,11 @@ class SQLiteDialect:
 
     def write_marks(self, connection: sqlite3.Connection, run: int) -> None:
         """Store what an ended run had reached at steps 1, 2, 4, 8 and so on: clean runs make bands of it."""
-        (last,) = connection.execute("SELECT max(seq) FROM events WHERE run = ?", (run,)).fetchone()
         rows: list[tuple[int, int, float | None, int, float]] = []
-        tokens, cost_usd, before, step = 0, 0.0, 0, 1
-        while last is not None and step <= last + 1:
-            more_tokens, more_cost = connection.execute(_MARK_SUMS, (run, before, step)).fetchone()
+        tokens, cost_usd = 0, 0.0
+        for step, score, more_tokens, more_cost in connection.execute(_MARKS, {"run": run}):
             tokens, cost_usd = tokens + int(more_tokens), cost_usd + more_cost
-            found = connection.execute(_MARK_SCORE, (run, step)).fetchone()
-            rows.append((run, step, found and found[0], tokens, cost_usd))
-            before, step = step, step * 2
+            rows.append((run, step, score, tokens, cost_usd))
         connection.executemany(_INSERT_MARK, rows)
 
     def delete_first_payloads(self, connection: sqlite3.Connection, run: int, last: int) -> int:
