@@ -68,6 +68,11 @@ def make_safe_password(rng: random.Random) -> str:
     return rng.choice([word, word.capitalize(), f"{rng.choice(_WORDS)}_{word}"]) + str(rng.randint(10, 9999))
 
 
+def make_dotted(rng: random.Random) -> str:
+    """Return letters and digits with a dot between them and a letter behind it, as an attribute is written."""
+    return f"{make_value('b62', 6, rng)}.{rng.choice(string.ascii_letters)}{make_value('b62', 5, rng)}"
+
+
 _MAKERS = {
     "pw": make_password,
     "safepw": make_safe_password,
@@ -79,6 +84,9 @@ _MAKERS = {
     "uuid": lambda rng: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
     "pair64": lambda rng: base64.b64encode(f"ann:{make_password(rng)}".encode()).decode(),
     "b64pw": lambda rng: base64.b64encode(make_password(rng).encode()).decode(),
+    "dotpw": make_dotted,
+    "dotword": lambda rng: f"{rng.choice(_WORDS).capitalize()}{rng.randint(10, 9999)}.{rng.choice(_WORDS)}",
+    "wordsnum": lambda rng: f"{'-'.join(rng.sample(_WORDS, 2))}-{rng.randint(100, 9999)}",
     "urlpw": lambda rng: f"{rng.choice(_WORDS)}%{rng.choice(['40', '21', '23'])}{rng.randint(100, 9999)}",
 }
 

@@ -1,6 +1,7 @@
 """Find what is assigned to the name of a secret, in any of the ways in which texts do that."""
 
 import re
+from bisect import insort
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -19,7 +20,7 @@ _MAY_FOLLOW: Final = re.compile(
     r"(?![ ]{1,4}&&[ ])(?:[\"'`\\<>\])?!%&=:*|\uff1a]|\[\d{0,4}\]|\xef|\xe2"
     r"|[ \t]{1,40}(?:[=:\"'`\\|<>?*(.-]|\xe2|%3|(?:is|was|are|were|will|has|have|had|might|may"
     r"|should|must|we|I|you|they|d|set|changed|reset|updated|becomes|equals|for|FOR|of|to|on|in|at|as|As|k|ke|do|na"
-    r"|pro|till|zum|zur|der|des|del|della|van|voor|til|av|od|ist|lautet|est|es|er|jest|je|or|di|de|do|da|dla|para|pour"
+    r"|pro|till|zum|zur|der|des|del|della|van|voor|til|av|od|ist|lautet|est|es|er|jest|je|or|di|de|do|da|dla|para|pour|du"
     r"|string|String|PROGMEM)\b)"
     r"|[ \t]{1,6}\S{0,60}[^\sA-Za-z.,]"
     r"|\((?:[A-Z]\w{2,30}(?:::\w{1,20})?\()?[^()]{0,80}[\"'`]|\{[ ]?\\{0,8}[\"'`]"
@@ -38,6 +39,8 @@ _SHORT_VALUE: Final = re.compile(
     r"|(?:[a-z]{3,12}[-_.]){3}"
 )
 _SEEN_AFTER: Final = 240
+_RESOURCE_BEFORE: Final = re.compile(r"\b(?:arn|urn):[\w:-]{1,70}:\Z")
+"""The beginning of the name of a resource, such as a secret of AWS: its parts are joined by colons."""
 _CHANGED: Final = re.compile(r"\\{0,4}\"[ ]->[ ]\\{0,4}\"([^\"\\\r\n]{1,400})")
 """The new value behind the old one, in the plan of a change."""
 _IN_MARKER: Final = re.compile(r"\[redacted: [^\]]{0,60}\Z")
@@ -123,18 +126,29 @@ def find_assigned(text: str, finder: NameFinder, *searches: re.Pattern[bytes]) -
     ['hunter2']
     """
     at = 0
+    ahead: list[tuple[int, int]] = []  # in order; between two values of a group there may be other names
     for name in finder.find(text.encode("latin-1", "replace"), *searches):
+        while ahead and ahead[0][0] <= name.start:
+            start, end = ahead.pop(0)
+            if start >= at:
+                at = end
+                yield SecretSpan(start, at, _RULE)
         if name.end < at or _IN_MARKER.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
             continue
         for value in _read_values(text, name):
             is_done = text.startswith("[redacted", value.end)  # the rest of it by another rule
             if at <= value.start < value.end and not is_done:
-                at = _extend(text, value)
-                yield SecretSpan(value.start, at, _RULE)
+                insort(ahead, (value.start, _extend(text, value)))
+    for start, end in ahead:
+        if start >= at:
+            at = end
+            yield SecretSpan(start, at, _RULE)
 
 
 def _read_values(text: str, name: Name) -> Iterable[Value]:
     """Return the value of the first form that fits, or else those of a group."""
+    if _RESOURCE_BEFORE.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
+        return ()
     for read in FORMS:
         value = read(text, name)
         if value and value.start < value.end:

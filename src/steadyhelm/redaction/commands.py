@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from steadyhelm.redaction.hints import Word, compile_search, find_words
 from steadyhelm.redaction.tokens import SecretSpan, to_bytes
-from steadyhelm.redaction.values import is_ordinary, looks_like_password
+from steadyhelm.redaction.values import is_ordinary, joins_words_and_number, looks_dotted, looks_like_password
 
 _RULE: Final = "command argument"
 _MAX_LINE_CHARS: Final = 2000
@@ -56,6 +56,7 @@ class CommandRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     needs: str = ""
     is_assigned: bool = False
     is_careful: bool = False
+    takes_words: bool = False
 
 
 class Argument(NamedTuple):
@@ -235,9 +236,15 @@ def _judge(rule: CommandRule, index: int, start: int, argument: str) -> Iterator
             end = last if last > 0 else end
     start += argument[start : start + 1] in _QUOTES
     secret = argument[start:end]
-    is_secret = looks_like_password(secret) if rule.is_careful else not is_ordinary(secret)
+    is_secret = _looks_secret(rule, secret) if rule.is_careful else not is_ordinary(secret)
     if secret and is_secret and not secret.startswith(("$", "[redacted")):
         yield Argument(index, start, end)
+
+
+def _looks_secret(rule: CommandRule, secret: str) -> bool:
+    if looks_like_password(secret):
+        return True
+    return rule.takes_words and (joins_words_and_number(secret) or looks_dotted(secret))
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Final
 
 from steadyhelm.redaction.names import words_of
 from steadyhelm.redaction.tokens import SecretSpan
-from steadyhelm.redaction.values import is_ordinary, looks_like_password, looks_made
+from steadyhelm.redaction.values import is_ordinary, joins_words_and_number, looks_like_password, looks_made
 
 _BEHIND: Final = (
     r"[a-z\u00df-\u017f]{0,4}[\"'\\*\u300d]{0,6}(?P<op>(?:\s\w{1,12}){0,3}?(?:\s|\\{1,4}u00a0){0,4}(?:[:=\uff1a\uff1d\u2192\u2013\u2014]{1,2}|(?<=\s)-{1,2}(?=\s)|\\{1,4}uff1a|\\{1,4}u201[34])"
@@ -16,6 +16,8 @@ _BEHIND: Final = (
 )
 """What is between the word and the value: a sign, or a word such as `is`."""
 
+_MIN_DIGITS: Final = 3
+"""Fewer are at the end of the name of a machine: `worker-node-12`."""
 _ASCII: Final = bytes(range(128))
 _LOOKALIKES: Final = ("\N{KELVIN SIGN}".encode(), "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}".encode())
 """Letters that are no ASCII letters and have one as their small letter."""
@@ -52,9 +54,13 @@ def find_foreign_assigned(text: str) -> Iterator[SecretSpan]:
         if (
             not is_ordinary(value)
             and value.isascii()
-            and (is_plain or looks_like_password(value) or looks_made(value))
+            and (is_plain or looks_like_password(value) or looks_made(value) or _is_chosen(value))
         ):
             yield SecretSpan(match.start("value"), match.end("value"), "assigned secret")
+
+
+def _is_chosen(value: str) -> bool:
+    return joins_words_and_number(value) and sum(map(str.isdigit, value)) >= _MIN_DIGITS
 
 
 def is_foreign_name(name: str) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from steadyhelm.redaction.calls import read_call, read_second
+from steadyhelm.redaction.defaults import read_braced_default, read_default
 from steadyhelm.redaction.named_values import (
     Name,
     is_likely_secret,
@@ -17,12 +18,12 @@ from steadyhelm.redaction.named_values import (
 from steadyhelm.redaction.names import Strength, words_of
 from steadyhelm.redaction.quoting import BREAK, OPERATOR, QUOTE, SPACE, Value, read_value
 from steadyhelm.redaction.sentences import read_sentence
+from steadyhelm.redaction.unquoted import is_literal, is_word_secret
 from steadyhelm.redaction.values import (
     MIN_MIXING,
     is_identifier,
     is_ordinary,
     is_plain_word,
-    looks_like_password,
     looks_secret,
     measure_mixing,
 )
@@ -31,8 +32,6 @@ _SEEN_BEFORE: Final = 80
 _PAIR_SEEN_BEFORE: Final = 300
 _MIN_BEARER_CHARS: Final = 8
 _MIN_PLAIN_TOKEN_CHARS: Final = 24
-_MIN_WORD_CHARS: Final = 6
-_MIN_LETTERS: Final = 12
 _MIN_PASSWORD_DIGITS: Final = 3
 _MAX_PHRASE_WORDS: Final = 12
 
@@ -83,7 +82,7 @@ _ELEMENT_ENDS: Final = ("</", "]]>", "\\u003c/", "\\u003C/", "<\\/")
 _PAIR: Final = re.compile(
     rf"(?:{QUOTE}{SPACE}{{0,4}}[,;]?|[,;&])?(?:</\w{{1,20}}>)?"
     rf"(?:[ \t]{{0,4}}\{{(?:{SPACE}{{1,24}}\w{{1,30}}[ \t]{{0,20}}=[^\r\n\\]{{0,80}}){{0,4}}?)?"
-    rf"(?:{SPACE}{{1,24}}[\w:-]{{1,20}}={QUOTE}[^\"'<>\\]{{0,60}}{QUOTE}){{0,4}}"
+    rf"(?:{SPACE}{{1,24}}[\w:-]{{1,20}}={QUOTE}[^\"'<>\\]{{0,60}}{QUOTE},?|{SPACE}{{1,24}}[a-z]{{1,20}}=\w{{1,12}},){{0,4}}"
     rf"(?:{SPACE}{{0,8}}{QUOTE}\w{{1,20}}{QUOTE}:[ ]?(?:{QUOTE}[^\"'<>\\]{{0,40}}{QUOTE}|\w{{1,10}}),){{0,3}}"
     rf"(?:{SPACE}{{1,24}}#[^\r\n\\]{{0,80}})?{SPACE}{{0,24}}"
     rf"(?:{QUOTE}?{_VALUE_WORD}{QUOTE}?{_BLANKS}{{0,8}}{OPERATOR}{_BLANKS}{{0,4}}"
@@ -105,7 +104,7 @@ _TEMPLATE_BEFORE: Final = re.compile(r"\{\{[^{}\r\n]{0,60}\Z")
 """A template, where the sign of a table passes a value to a filter."""
 _USER_AND_PASSWORD: Final = re.compile(
     r"(?:[ \t]{0,3}[:=]|[ \t](?:is|are)|[ ](?=\())[ \t]{0,3}\(?[\w.@+-]{1,60}"
-    r"(?:[ ][/|,:][ ]|[/:])([^\s\"'`\\<>/()]{6,80})"
+    r"(?:[ ][/|,:][ ]|/|:(?!:))([^\s\"'`\\<>/()]{6,80})"
 )
 _BRACED: Final = re.compile(r"[ ]?=[ ]?[{\[]([^{}\[\]\s\"'\\]{4,200})[}\]](;?)")
 _GAP: Final = re.compile(rf"{SPACE}{{1,6}}(?:[0-9][ ](?=\S))?")
@@ -136,10 +135,8 @@ _CODES: Final = frozenset({"passcode", "pin", "otp"})
 _SCHEMES: Final = frozenset(
     {"bearer", "basic", "digest", "token", "apikey", "key", "negotiate", "oauth", "hawk", "ntlm", "bot"}
 )
-_RESOURCE_BEFORE: Final = re.compile(r"\barn:[\w:-]{1,70}:\Z")
-"""The beginning of the name of a resource of AWS, such as a secret: its parts are joined by colons."""
+_STOPS: Final = (".", "!", "?")
 _CODE_CALL: Final = re.compile(r"[A-Za-z_$][\w.$)]{0,100}(?:<[\w., |]{0,40}>)?\Z")
-_SECTION: Final = re.compile(r"(?:^|\n|\\n|\")\[[\w.: -]{1,60}\][ \t]{0,8}(?:\r|\n|\\)")
 
 
 def _read_assigned(text: str, name: Name) -> Value | None:
@@ -152,11 +149,19 @@ def _read_assigned(text: str, name: Name) -> Value | None:
         return None
     if match["block"] and "phrase" in name.text.lower() and not value.quote:
         value = _read_line(text, value.start)
-    if match["op"] is None and not value.quote:  # `password: str = get()`
+    if not value.quote and match["op"] in {None, "||=", "??="}:  # `password: str = get()`
         return None
-    if _RESOURCE_BEFORE.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
+    if text.startswith("${", max(0, name.start - 2)):  # what follows is its default, or an operation
         return None
+    value = _drop_stop(text, value)
     return value if _is_assigned_secret(text, name, match, value) else None
+
+
+def _drop_stop(text: str, value: Value) -> Value:
+    """Return a number without the sign that ends its sentence."""
+    last = text[value.end - 1 : value.end]
+    is_number = not value.quote and last in _STOPS and text[value.start : value.end - 1].isdigit()
+    return Value(value.start, value.end - 1, "") if is_number else value
 
 
 def _read_line(text: str, start: int) -> Value:
@@ -178,32 +183,12 @@ def _is_assigned_secret(text: str, name: Name, match: re.Match[str], value: Valu
     if name.strength is Strength.WEAK:
         return is_weak_secret(content, name.text)
     if (
-        is_ordinary(content, is_quoted=False)
+        is_ordinary(content, is_quoted=False, is_literal=is_literal(text, name, match, value))
         or is_small_number(content, name.text)
         or names_a_secret(content, name.text)
     ):
         return False
-    return not content.replace("_", "").isalpha() or _is_word_secret(text, name, match, value, content)
-
-
-def _is_word_secret(text: str, name: Name, match: re.Match[str], value: Value, content: str) -> bool:
-    """Return whether a value of letters alone is a secret, and not a variable or a word of a sentence."""
-    is_compact = match["op"] is not None and match[0].endswith("=") and not match["gap"]
-    if is_compact and name.text.isupper() and len(content) >= _MIN_LETTERS and "_" not in content:
-        return True  # a variable of the environment: code is not written there
-    if not content.islower() and measure_mixing(content) < MIN_MIXING and not content.isupper():
-        return False
-    following, before = text[value.end : value.end + 2], text[max(0, name.start - 2) : name.start]
-    if is_compact:
-        is_argument = before.endswith(("(", ", ")) or following[:1] in {")", ","}
-        return not is_argument and "_" not in content
-    if (
-        following[:1] not in {"", "\n", "\r", "\\", '"', "'"}
-        or "_" in content
-        or len(content) < _MIN_WORD_CHARS
-    ):
-        return False
-    return match["op"] == ":" or bool(_SECTION.search(text[:2000]))
+    return not content.replace("_", "").isalpha() or is_word_secret(text, name, match, value, content)
 
 
 def _read_header(text: str, start: int) -> Value | None:
@@ -262,7 +247,7 @@ def _read_before(text: str, name: Name) -> Value | None:
         is_secret = is_secret_value(match[group], name.text, name.strength)
         return Value(begin + match.start(group), begin + match.end(group), "") if is_secret else None
     match = _SAID_BEFORE.search(before[-_SEEN_BEFORE:]) if before.endswith(" ") else None
-    if not match or not looks_like_password(match[1].rstrip(".,:;!?")) or name.strength is Strength.HEADER:
+    if not match or name.strength is Strength.HEADER or not is_likely_secret(match[1].rstrip(".,:;!?"), name):
         return None
     offset = begin + len(before) - len(before[-_SEEN_BEFORE:])
     return Value(offset + match.start(1), offset + match.end(1), "")
@@ -282,7 +267,7 @@ def _read_flag(text: str, name: Name) -> Value | None:
     if match["gap"] and not value.quote:  # in a list of options
         return value if is_likely_secret(content, name) else None
     is_secret = is_secret_value(content, name.text, name.strength) and not is_ordinary(
-        content, is_quoted=bool(value.quote)
+        content, is_quoted=bool(value.quote), is_literal=True
     )
     return value if is_secret else None
 
@@ -293,6 +278,8 @@ def _read_loose(text: str, name: Name) -> Value | None:
     value = read_value(text, match.end()) if match else None
     if not match or not value or (match["op"] in {"||", "??", "or", "with"} and not value.quote):
         return None
+    if text[value.start : value.end].isdigit() and name.text.lower() in _CODES and "-" in match["op"]:
+        return value if is_secret_value(text[value.start : value.end], name.text, name.strength) else None
     if match["op"] == "|" and _TEMPLATE_BEFORE.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
         return None
     if match["op"] == "?" and "=" in text[value.start : value.end]:  # the path of an address, and its query
@@ -378,6 +365,7 @@ def _read_multipart(text: str, name: Name) -> Value | None:
 
 FORMS: Final[tuple[Callable[[str, Name], Value | None], ...]] = (
     _read_braced, _read_assigned, _read_element, _read_pair, _read_before, read_second, read_call,
+    read_default, read_braced_default,
     _read_flag, read_sentence, _read_user_and_password, _read_multipart, _read_next, _read_loose,
 )  # fmt: skip
 """The forms, in the order in which they are tried."""

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from steadyhelm.redaction.named_values import Name, is_likely_secret, is_secret_value
-from steadyhelm.redaction.names import DESCRIPTIVE_MEMBERS, Strength
+from steadyhelm.redaction.names import DESCRIPTIVE_MEMBERS, Strength, has_id_name
 from steadyhelm.redaction.quoting import BREAK, OPERATOR, QUOTE, Value, read_value
 from steadyhelm.redaction.tables import find_column, find_line
-from steadyhelm.redaction.values import looks_secret
+from steadyhelm.redaction.values import joins_words_and_number, looks_secret
 
 _MAX_GROUP_CHARS: Final = 800
 _MAX_LINES: Final = 50
@@ -17,6 +17,8 @@ _OPEN: Final = re.compile(
     rf"{QUOTE}?[\])]?[ \t]{{0,12}}(?:{OPERATOR})[ \t]{{0,12}}(?P<bracket>[\[({{])"
     rf"(?=\s{{0,8}}[bu]?{QUOTE}|\s{{0,8}}[\[({{])"
 )
+_LOGIN_ITEMS: Final = 2
+"""Items of a login: a user and a password."""
 _CLOSING: Final = {"[": "]", "(": ")", "{": "}"}
 _ITEM: Final = re.compile(rf"{QUOTE}([^\"'`\\\r\n]{{1,400}}){QUOTE}(?P<colon>[ \t]{{0,4}}(?::|=>))?")
 _JSON_TYPES: Final = re.compile(
@@ -34,12 +36,18 @@ _LINE: Final = re.compile(
 )
 _LINE_END: Final = re.compile(rf"{QUOTE}?[ \t]{{0,8}}(?:#[^\r\n\\]{{0,80}})?(?P<end>{BREAK}|[\"'}}\]]|\Z)")
 _MAX_MANIFEST_CHARS: Final = 2000
+_MIN_ENTRY_CHARS: Final = 4
 _KIND_BEFORE: Final = re.compile(r"kind[\"'\\]{0,6}:[ ]?[\"'\\]{0,6}\Z")
-_MANIFEST_DATA: Final = re.compile(rf"(?<!\w)(?:data|stringData):[ \t]{{0,4}}(?={BREAK}[ \t]{{1,8}}[\w.-])")
-_MANIFEST_LINE: Final = re.compile(
-    rf"{BREAK}(?P<indent>[ \t]{{0,8}})[\w.-]{{1,80}}:[ \t]{{0,4}}"
-    r"(?P<value>(?![|>]|\$|\{\{)[^\s\"'\\#]{4,400})?"
+_MANIFEST_DATA: Final = re.compile(
+    rf"(?:(?<!\w)|(?<=\\n))(?:data|stringData):[ \t]{{0,4}}(?={BREAK}[ \t]{{1,8}}[\w.\"'#\\-])"
 )
+_MANIFEST_LINE: Final = re.compile(
+    rf"{BREAK}(?P<indent>[ \t]{{0,24}})(?:{QUOTE}?(?P<key>[\w.-]{{1,80}}){QUOTE}?:[ \t]{{0,4}}"
+    rf"(?:(?P<block>[|>][+-]?\d?)(?={BREAK}|[ \t]))?)?"
+)
+_MANIFEST_VALUE: Final = re.compile(r"(?!\$|\{\{|\[redacted|[|>])[^\s\"'\\#]{4,400}")
+_BLOCK_LINE: Final = re.compile(r"(?!\$|\{\{|\[redacted)[^\r\n\"'\\]{4,400}")
+_TEMPLATE_BEGINS: Final = ("$", "{{", "<", "[redacted")
 _BREAK: Final = re.compile(BREAK)
 
 
@@ -72,12 +80,13 @@ def _read_items(text: str, name: Name) -> Iterator[Value]:
             key = item[1].lower()
             continue
         is_alone = len(items) == 1 and name.strength is not Strength.WEAK
+        is_second = len(items) == _LOGIN_ITEMS and item is items[1] and name.text.lower().endswith("auth")
         is_secret = (
             is_secret_value(item[1], name.text, name.strength)
             if is_alone
-            else is_likely_secret(item[1], name)
+            else is_likely_secret(item[1], name) or (is_second and joins_words_and_number(item[1]))
         )
-        if is_secret and key not in DESCRIPTIVE_MEMBERS:
+        if is_secret and key not in DESCRIPTIVE_MEMBERS and not has_id_name(key):
             yield Value(*item.span(1), "")
 
 
@@ -116,8 +125,32 @@ def _read_manifest(text: str, name: Name) -> Iterator[Value]:
     )
     if not data:
         return
+    block: int | None = None  # the indentation of a key whose value is in the next lines
     for line in _MANIFEST_LINE.finditer(text, data.end(), data.end() + _MAX_MANIFEST_CHARS):
-        if not line["indent"]:
+        indent = len(line["indent"])
+        if not indent:
             return
-        if line["value"]:
-            yield Value(*line.span("value"), "")
+        is_inside = block is not None and indent > block
+        value = _read_block_line(text, line.end("indent")) if is_inside else _read_entry(text, line)
+        if value:
+            yield value
+        if not is_inside:
+            block = indent if line["block"] else None
+
+
+def _read_block_line(text: str, start: int) -> Value | None:
+    match = _BLOCK_LINE.match(text, start)
+    return Value(*match.span(), "") if match else None
+
+
+def _read_entry(text: str, line: re.Match[str]) -> Value | None:
+    """Read the value of an entry of a manifest, with or without quotes."""
+    if not line["key"] or line["block"]:
+        return None
+    plain = _MANIFEST_VALUE.match(text, line.end())
+    if plain:
+        return Value(*plain.span(), "")
+    value = read_value(text, line.end())
+    if not value or not value.quote or value.end - value.start < _MIN_ENTRY_CHARS:
+        return None
+    return None if text.startswith(_TEMPLATE_BEGINS, value.start) else value

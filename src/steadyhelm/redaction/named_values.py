@@ -8,6 +8,8 @@ from steadyhelm.redaction.values import (
     holds_base64_pair,
     is_ordinary,
     is_short_number,
+    joins_words_and_number,
+    looks_dotted,
     looks_like_password,
     looks_made,
     looks_secret,
@@ -15,12 +17,12 @@ from steadyhelm.redaction.values import (
 
 _MIN_PLAIN_NUMBER: Final = 6
 _MAX_PIN_DIGITS: Final = 8
-_WORDS_AND_NUMBER: Final = re.compile(r"[a-z]{3,20}(?:[-_.][a-z]{3,20}){1,4}[-_.]\d{1,4}\Z")
-"""Words as people choose them for a password; elsewhere an identifier looks like this."""
 _RESOURCES: Final = ("tok", "secret", "key", "auth", "cred", "cookie", "bearer")
 """Words of what has a name or an id itself: `secret db-1`, `token 3f2a9c11`."""
 _NAME_ENDINGS: Final = ("password", "passwd", "passphrase", "secret", "token", "key", "credentials")
-_SHORT_PASSWORDS: Final = ("pass", "passe", "pw", "pwd")
+_SHORT_PASSWORDS: Final = ("pass", "passe", "pw", "pwd", "mdp", "sandi", "khau", "laluan", "geslo")
+_SHORT_FOREIGN_PASSWORDS: Final = ("passe", "mdp", "sandi", "khau", "laluan", "geslo")
+"""Words that name a password in a sentence, too; in English `pass` also names a step."""
 _CARD_CODE: Final = re.compile(r"(?:cvv2?|cvc2?|csc|security_?code)\Z", re.IGNORECASE)
 """The name of the few digits on a card, which are a secret although they are a short number."""
 _MIN_CARD_CODE_DIGITS: Final = 3
@@ -66,7 +68,7 @@ def is_weak_secret(value: str, name: str) -> bool:
         return value.isdigit() and not is_short_number(value) and len(value) <= _MAX_PIN_DIGITS
     if looks_secret(value) or holds_base64_pair(value):
         return True
-    if lowered.endswith(_SHORT_PASSWORDS) and (_WORDS_AND_NUMBER.match(value) or looks_made(value)):
+    if lowered.endswith(_SHORT_PASSWORDS) and (joins_words_and_number(value) or looks_made(value)):
         return True
     return not lowered.endswith(("key", "keys")) and looks_like_password(value)
 
@@ -88,9 +90,11 @@ def is_likely_secret(value: str, name: Name) -> bool:
     """Return whether a value looks like a secret where it may be something else as well."""
     if looks_like_password(value) or looks_secret(value):
         return True
-    is_password = name.strength > Strength.WEAK and "tok" not in name.text.lower()
-    has_number = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    if is_password and has_number and _WORDS_AND_NUMBER.match(value):
+    if names_password(name) and looks_dotted(value):
+        return True
+    lowered = name.text.lower()
+    is_password = name.strength > Strength.WEAK or lowered.endswith(_SHORT_FOREIGN_PASSWORDS)
+    if is_password and "tok" not in lowered and joins_words_and_number(value):
         return True
     return names_password(name) and looks_made(value)
 

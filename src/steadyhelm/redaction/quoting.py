@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 QUOTE: Final = r"(?:\\{0,16}[\"'`]|[\u201c\u201d\u201e]|\\{1,4}u201[cde]|%2[27]|\\{1,4}u002[27])"
 SPACE: Final = r"(?:[ \t\r\n]|\\{1,8}[nrt]|%20|%0[AaDd])"
 BREAK: Final = r"(?:\r?\n|\\{1,4}r\\{1,4}n|\\{1,4}n)"
-OPERATOR: Final = r"(?:=>|:=|\?=|={1,3}|::(?=[ ])|:(?!:)|\uff1a|%3[AaDd]|\\{1,4}u003[da])"
+OPERATOR: Final = r"(?:=>|:=|\|\|=|\?\?=|\?=|={1,3}|::(?=[ ])|:(?!:)|\uff1a|%3[AaDd]|\\{1,4}u003[da])"
 
 MAX_UNQUOTED_CHARS: Final = 400
 _MAX_CHARS: Final = 4096
@@ -21,6 +21,8 @@ _UNQUOTED: Final = re.compile(
     r"(?:[^\s\\&\"'`,;(){}\[\]<>|]|[\"'`](?=[^\s,;:)\]}>&\\])"
     r"|[&,;|(){}\[\]<>](?=[^\s\"'`\\\])},;&])(?![\w.-]{1,40}[=:])){1,400}"  # MAX_UNQUOTED_CHARS
 )
+_ESCAPE_CHARS: Final = 3
+"""Characters of an escape in an address; one in front of a value says that what ends it is one, too."""
 _URL_ENCODED_END: Final = re.compile(r"%(?:26|22|27|2C|7D|20|0A|0D)", re.IGNORECASE)
 
 
@@ -46,7 +48,7 @@ def read_value(text: str, start: int) -> Value | None:
     if not match:
         return None
     end = match.end()
-    if "%" in match[0]:
+    if "%" in match[0] and text.startswith("%", max(0, start - _ESCAPE_CHARS)):
         encoded_end = _URL_ENCODED_END.search(text, start, end)
         end = encoded_end.start() if encoded_end else end
     return Value(start, end, "")

@@ -11,7 +11,7 @@ from steadyhelm.redaction.values import is_ordinary, looks_secret
 _QUALIFIER: Final = (
     r"(?:[ \t]{0,2}\([^()\r\n\\]{1,40}\)"
     r"|[ \t]{1,3}(?:for|FOR|of|to|on|in|at|f\u00fcr|pour|para|di|de|do|da|dla"
-    r"|k|ke|na|pro|till|zum|zur|der|des|del|della|van|voor|til|av|od)[ \t]{1,3}"
+    r"|k|ke|na|pro|till|zum|zur|der|des|del|della|van|voor|til|av|od|du)[ \t]{1,3}"
     r"(?:the )?[\"']?[\w.@:/-]{1,60}[\"']?(?:@[\"'][\w.%-]{1,60}[\"'])?(?: \w{1,20})?"
     r"|[ ]d(?:'|\u2019|\\{1,4}u2019)ordine|[ ](?:we|I|you|they)[ ]\w{1,12})"
 )

@@ -10,7 +10,13 @@ from steadyhelm.redaction.commands import find_secret_arguments
 from steadyhelm.redaction.named_values import is_card_code, is_secret_value
 from steadyhelm.redaction.names import DESCRIPTIVE_MEMBERS, Strength, has_id_name, words_of
 from steadyhelm.redaction.tables import read_parameters
-from steadyhelm.redaction.values import is_ordinary, looks_like_password, looks_made, looks_secret
+from steadyhelm.redaction.values import (
+    is_ordinary,
+    joins_words_and_number,
+    looks_like_password,
+    looks_made,
+    looks_secret,
+)
 
 _JSON_TYPES: Final = frozenset({"string", "object", "array", "integer", "number", "boolean", "null"})
 _KEY_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k", "oth"})
@@ -294,7 +300,7 @@ def _is_login(value: list[Any], key: str) -> bool:
         len(value) == _PAIR
         and all(isinstance(item, str) for item in value)
         and key.lower().endswith("auth")
-        and (looks_like_password(value[1]) or looks_made(value[1]))
+        and (looks_like_password(value[1]) or looks_made(value[1]) or joins_words_and_number(value[1]))
     )
 
 

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Final
 
 from steadyhelm.lexicons import LexiconEntry, load_lexicon
+from steadyhelm.redaction.names import judge_name
 
 _MAX_JUDGED_CHARS: Final = 400
 _MIN_SECRET_CHARS: Final = 3
@@ -34,11 +35,24 @@ _CHANGES: Final = (b"lU", b"l0", b"U0", b"0l", b"0U")
 _MADE_PASSWORD: Final = re.compile(
     r"(?:[a-z]{3,12}[-_.]){3,7}[a-z]{3,12}\Z|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z|[0-9]{6,12}\Z"
 )
+_WORDS_AND_NUMBER: Final = re.compile(r"[a-z]{3,20}(?:[-_.][a-z]{3,20}){1,4}[-_.]\d{1,4}\Z")
+_ABBREVIATIONS: Final = re.compile(
+    r"(?:[iI]18[nN]|l10n|k8s|e2e|p2p|[sS]3|[eE][cC]2|[oO][aA]uth2?|base(?:32|64)|b64|x509|md5|sha\d{1,3}|utf_?(?:8|16)"
+    r"|web3|h2|v\d{1,2}|u2f|rds\d?|float\d\d|int\d\d)(?![a-z0-9])"
+)
+"""Parts of names of code that have digits in them."""
+_MIN_DOTTED_MIXING: Final = 0.25
+_MIN_LETTERS_MIXING: Final = 0.18
+_MIN_DOTTED_DIGITS: Final = 2
 _BASE64_PAIR: Final = re.compile(r"[A-Za-z0-9+/]{6,2000}={0,2}\Z")
 
 
-def is_ordinary(value: str, *, is_quoted: bool = True, is_phrase: bool = False) -> bool:
+def is_ordinary(
+    value: str, *, is_quoted: bool = True, is_phrase: bool = False, is_literal: bool = False
+) -> bool:
     """Return whether a value is no secret although its name says so; a phrase may be several words.
+
+    A literal value is in a place where no code refers to a member, although it has no quotes.
 
     >>> [is_ordinary(value) for value in ("${TOKEN}", "str", "hunter2", "correct horse battery")]
     [True, True, False, False]
@@ -58,7 +72,30 @@ def is_ordinary(value: str, *, is_quoted: bool = True, is_phrase: bool = False) 
         return not _entry(words).word_set.isdisjoint(value.lower().split())
     if is_quoted:
         return _is_name_of_secret(value)
-    return _matches("code", value) and not _is_mixed(value)
+    is_code = _matches("code", value) or is_reference(value, is_literal=is_literal)
+    return is_code and not _is_mixed(value)
+
+
+def is_reference(value: str, *, is_literal: bool = False) -> bool:
+    """Return whether a value names a member that holds the secret; a password may be written alike.
+
+    >>> [is_reference(value) for value in ("self.password", "s3.apiKey", "tIZPh5.nsgf3O", "Otter42.maple")]
+    [True, True, False, True]
+    >>> is_reference("config.value", is_literal=True), is_reference("Otter42.maple", is_literal=True)
+    (True, False)
+    """
+    if not _matches("reference", value):
+        return False
+    parts = value.rstrip(";,)]!").split(".")
+    if "->" in value or "::" in value or parts[0].lower() in _entry("word about a secret").word_set:
+        return True
+    plain = _ABBREVIATIONS.sub("", value)
+    has_digits = any(map(str.isdigit, plain))
+    if parts[-1].replace("_", "").isalpha() and judge_name(parts[-1]):
+        return True
+    if is_literal:
+        return not has_digits and measure_mixing(plain) < _MIN_LETTERS_MIXING
+    return not has_digits or measure_mixing(plain) < _MIN_DOTTED_MIXING
 
 
 def is_short_number(value: str) -> bool:
@@ -109,6 +146,25 @@ def looks_made(value: str) -> bool:
     Elsewhere an identifier looks like this.
     """
     return _MADE_PASSWORD.match(value) is not None
+
+
+def joins_words_and_number(value: str) -> bool:
+    """Return whether a value is words and a number, as people choose a password: `otter-maple-1234`.
+
+    Elsewhere an identifier looks like this.
+    """
+    return _WORDS_AND_NUMBER.match(value) is not None
+
+
+def looks_dotted(value: str) -> bool:
+    """Return whether a value looks like a password with a dot in it where no code is: `Otter42.maple`."""
+    return (
+        len(value) >= _MIN_PASSWORD_CHARS
+        and sum(map(str.isdigit, value)) >= _MIN_DOTTED_DIGITS
+        and _matches("reference", value)
+        and not is_reference(value, is_literal=True)
+        and not is_ordinary(value)
+    )
 
 
 def looks_random(run: str) -> bool:
