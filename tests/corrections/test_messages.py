@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.corrections.messages import find_words, parse_message, take_end, take_start
+from steadyhelm.corrections.messages import _SENTENCE_END, find_words, parse_message, take_end, take_start
 
 
 class TestProse:
@@ -66,6 +66,15 @@ class TestWords:
         Words split at all other signs are those that the pattern of a word finds.
         """
         assert find_words(text) == re.findall(r"[^\W\d][\w']*", text)
+
+
+class TestSentences:
+    @given(st.text("a.!? \n\t\u2003", max_size=30))
+    def test_where_sentences_end(self, text):
+        """
+        A sentence ends at spaces behind a sign, and at the ends of lines.
+        """
+        assert _SENTENCE_END.split(text) == re.split(r"(?<=[.!?])\s+|\n+", text)
 
 
 class TestCutting:

@@ -33,7 +33,8 @@ _MIN_TOPIC_CHARS: Final = 3
 _LETTERS_AND_SPACE: Final = b"abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 _FENCE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+# A space first, so that the search skips all other characters: it follows a sign, or it is a line end.
+_SENTENCE_END: Final = re.compile(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n)\n*)")
 _WORD: Final = re.compile(r"[^\W\d][\w']*")
 _NOT_AT_START: Final = "0123456789'"
 _LAST_DIGIT: Final = "9"

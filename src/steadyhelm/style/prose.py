@@ -299,6 +299,7 @@ ENGLISH: Final = "en"
 UNDETERMINED: Final = "und"
 
 _LATIN: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "pl", "tr")
+_FOREIGN: Final = tuple(language for language in _LATIN if language != ENGLISH)
 _SCRIPTS: Final = ("ja", "ko", "zh", "ru", "el", "ar", "he", "hi", "th")
 LANGUAGES: Final = tuple(sorted((*_LATIN, *_SCRIPTS)))
 
@@ -331,14 +332,13 @@ def detect_language(prose: Prose) -> str | None:
         opening = words[:_MIN_WORDS]
         foreign = list(filter(_load_foreign_small_words().__contains__, opening))
         own = _count_small_words(opening, ENGLISH)
-        rivals = (language for language in _LATIN if language != ENGLISH)
-        if len(foreign) <= own or max(_count_small_words(foreign, it) for it in rivals) <= own:
+        if len(foreign) <= own or max(_count_by_language(foreign).values()) <= own:
             return ENGLISH
     return _detect_latin(words, english)
 
 
 def _detect_latin(words: Sequence[str], english: int) -> str | None:
-    found = {language: _count_small_words(words, language) for language in _LATIN if language != ENGLISH}
+    found = _count_by_language(words)
     other = max(found, key=found.__getitem__)
     if found[other] >= max(_MIN_SMALL_WORDS, _KNOWN_SHARE * len(words), _LEAD_FACTOR * english):
         return other
@@ -350,9 +350,22 @@ def _detect_latin(words: Sequence[str], english: int) -> str | None:
 
 
 @cache
-def _load_foreign_small_words() -> frozenset[str]:
-    lexicon = load_lexicon(__package__, "small_words")
-    return frozenset().union(*(lexicon[language].word_set for language in _LATIN if language != ENGLISH))
+def _load_foreign_small_words() -> dict[str, tuple[str, ...]]:
+    """Return the languages of each small word that is not English alone."""
+    languages: dict[str, tuple[str, ...]] = {}
+    for language in _FOREIGN:
+        for word in load_lexicon(__package__, "small_words")[language].word_set:
+            languages[word] = (*languages.get(word, ()), language)
+    return languages
+
+
+def _count_by_language(words: Sequence[str]) -> dict[str, int]:
+    """Return how many small words of each language but English there are."""
+    counts, languages = dict.fromkeys(_FOREIGN, 0), _load_foreign_small_words()
+    for word in filter(languages.__contains__, words):
+        for language in languages[word]:
+            counts[language] += 1
+    return counts
 
 
 def _count_small_words(words: Sequence[str], language: str) -> int:
