@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import steadyhelm
 from steadyhelm.lexicons import LEXICON_PACKAGES, Lexicon, LexiconEntry, load_lexicon
-from steadyhelm.regex_literals import find_literals, find_starts, is_anchored
+from steadyhelm.regex_literals import Prefixes, find_literals, find_prefixes, find_starts, is_anchored
 
 ROOT = Path(steadyhelm.__file__).parent
 
@@ -63,7 +63,9 @@ class TestTheShippedFiles:
 
         check()
 
-    @pytest.mark.parametrize("entry", [it for it in ENTRIES if it.values[0].starts])
+    @pytest.mark.parametrize(
+        "entry", [it for it in ENTRIES if it.values[0].starts or it.values[0].prefixes is not None]
+    )
     def test_the_index_finds_what_a_search_finds(self, entry):
         """
         Looking an entry up by the words of a text finds the same match as searching for its pattern.
@@ -181,7 +183,11 @@ class TestLiterals:
             ("(?:stop|)now", {"now"}),
             ("(?<![a-z])stop(?!watch)", {"stop"}),
             (r"one|\d", set()),
-            ("[abc]", set()),
+            ("[abc]", {"a", "b", "c"}),
+            (r"[,\-;]", {",", "-", ";"}),
+            ("[a-c]", set()),
+            ("[^abc]", set()),
+            (r"[ab\d]", set()),
             ("(?:a|b)*", set()),
             ("(?i)stop", set()),
             ("(?P<word>stop)", set()),
@@ -207,7 +213,8 @@ class TestStarts:
             (r"\bgo(?: go)* on", {"go go", "go on"}),
             (r"\bstop|\bwait", {"stop", "wait"}),
             (r"\bstop|wait", set()),
-            (r"\b[ab]c", set()),
+            (r"\b[ab]c", {"ac", "bc"}),
+            (r"\b[a-c]c", set()),
             (r"\b(?:very )?\w+", set()),
             (r"\b…no", set()),
             (r"(?i)\bstop", set()),
@@ -220,6 +227,27 @@ class TestStarts:
         The starts of a pattern are strings of which every match starts with one, at the start of a word.
         """
         assert starts == find_starts(source)
+
+    @pytest.mark.parametrize(
+        ("source", "prefixes"),
+        [
+            (r"\b(?:not|never)\b", Prefixes(at_words=frozenset({"not", "never"}))),
+            (r"(?:\bnot|n't)\b", Prefixes(at_words=frozenset({"not"}), elsewhere=frozenset({"n't"}))),
+            (r"stop|\bwait", Prefixes(at_words=frozenset({"wait"}), elsewhere=frozenset({"stop"}))),
+            (r"[,;] (?:no|yes)", Prefixes(elsewhere=frozenset({", no", ", ye", "; no", "; ye"}))),
+            (r"\bstop|^\W*no", Prefixes(at_words=frozenset({"stop"}), or_start=True)),
+            (r"^no", Prefixes(or_start=True)),
+            (r"\b\u2026no", None),
+            (r"\w+ no", None),
+            ("(?i)stop", None),
+            ("", None),
+        ],
+    )
+    def test_what_a_match_starts_with_wherever_it_is(self, source, prefixes):
+        """
+        The prefixes say what matches start with at a word, elsewhere, and at the start of the text.
+        """
+        assert prefixes == find_prefixes(source)
 
     @pytest.mark.parametrize(
         ("source", "anchored"),
@@ -238,6 +266,8 @@ class TestALexicon:
             entry(name="broken", pattern="brok(?:e|en)", place="words"),
             entry(name="no", pattern="no", place="words"),
             entry(name="any", pattern="[xyz]"),
+            entry(name="both", pattern=r"(?:\bno|n't)\b"),
+            entry(name="opens", pattern=r"\bstop|^\W{0,4}so"),
             entry(name="loud", pattern="stop", ignore_case=True),
         ]
     )
@@ -246,9 +276,11 @@ class TestALexicon:
         ("text", "names"),
         [
             ("", []),
-            ("no, it broke", ["broken", "no"]),
-            ("STOP, no", ["no", "loud"]),
+            ("no, it broke", ["broken", "no", "both"]),
+            ("STOP, no", ["no", "both", "loud"]),
             ("an axe", ["any"]),
+            ("it isn't so", ["both"]),
+            ("- so stop", ["opens", "loud"]),
             ("a broker", []),
         ],
     )
@@ -258,14 +290,15 @@ class TestALexicon:
         """
         assert names == list(self.LEXICON.search_all(text))
 
-    @given(st.text("bnosxTtrkeOSPp ", max_size=30))
+    @given(st.text("bnosxTtrkeOSPp' ", max_size=30))
     def test_the_index_misses_nothing(self, text):
         """
         The index finds exactly what trying every pattern finds.
         """
-        found = {name for name, entry in self.LEXICON.entries.items() if entry.regex.search(text)}
+        entries = self.LEXICON.entries.items()
+        searched = {name: match.span() for name, entry in entries if (match := entry.regex.search(text))}
 
-        assert found == set(self.LEXICON.search_all(text))
+        assert searched == {name: match.span() for name, match in self.LEXICON.search_all(text).items()}
 
     def test_parts_and_lines_are_joined(self, tmp_path, monkeypatch):
         """

@@ -35,6 +35,7 @@ PURE = sorted(
         "lazy_properties.py",
         "lexicons.py",
         "regex_literals.py",
+        "beyond_ascii.py",
         "calibration.py",
         "fatigue.py",
         "noise.py",

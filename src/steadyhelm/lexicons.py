@@ -34,7 +34,7 @@ compiles it.
 
 import pkgutil
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Final, Literal, NamedTuple
 
@@ -42,14 +42,22 @@ import msgspec
 from msgspec import Struct
 
 from steadyhelm.lazy_properties import lazy_property
-from steadyhelm.regex_literals import find_literals, find_starts, is_anchored
+from steadyhelm.regex_literals import (
+    Prefixes,
+    find_literals,
+    find_prefixes,
+    find_starts,
+    is_anchored,
+    is_at_lines,
+)
 
 LEXICON_PACKAGES: Final = tuple(
     f"steadyhelm{folder}" for folder in ("", ".corrections", ".embedders", ".goals", ".redaction", ".style")
 )
 _START_CHARS: Final = 4
-_WORD_START: Final = re.compile(rf"(?<!\w)(?=(\w.{{0,{_START_CHARS - 1}}}))", re.DOTALL)
-"""The first four characters from a word on, by which the entries are looked up that may match there."""
+_WORD: Final = re.compile(r"\w+")
+_WORD_MASK: Final = bytes(119 if _WORD.match(chr(code)) else 32 for code in range(128)) + bytes(128)
+"""An ASCII text as a mask: w for a character of a word, a space for any other."""
 
 _STARTS_CACHED: Final = 4096
 
@@ -62,6 +70,9 @@ _PATTERN_FRAMES: Final = {
 
 
 _NONE: Final[frozenset[str]] = frozenset()
+_LINE_STARTS: Final = Prefixes(elsewhere=frozenset({"\n"}), or_start=True)
+_MAX_PREFIXES: Final = 24
+"""Each is searched for by itself: more of them cost as much as the pattern does."""
 
 
 class LexiconEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -110,6 +121,22 @@ class LexiconEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return frozenset(filter(str.isascii, self.literals))
 
     @lazy_property
+    def _is_at_lines(self) -> bool:
+        return not self.words and is_at_lines(self.source)
+
+    @lazy_property
+    def prefixes(self) -> Prefixes | None:
+        """What every match starts with; None where that cannot be relied on.
+
+        A pattern with a place has another sign before each word: see `starts`.
+        """
+        if self.ignore_case or self.words or self.place != "anywhere":
+            return None
+        if self._is_at_lines:
+            return _LINE_STARTS
+        return find_prefixes(self.source)
+
+    @lazy_property
     def starts(self) -> frozenset[str]:
         """Strings of which every match starts with one, at the start of a word; empty when there are none.
 
@@ -143,11 +170,47 @@ class LexiconEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return the first match in the text, if there is one."""
         if self._is_anchored:  # cheaper than looking for its literals
             return self.regex.match(text)
+        if self._is_at_lines:
+            return self.search_elsewhere(text, _LINE_STARTS)
         return self.regex.search(text) if self.can_match(text) else None
+
+    def search_elsewhere(self, text: str, prefixes: Prefixes) -> re.Match[str] | None:
+        """Return the first match that does not start at a word. Plain searches find where to try it."""
+        places = [0] if prefixes.or_start else []
+        for prefix in prefixes.elsewhere:
+            if prefix in text:  # costs half as much as to ask where
+                places += _find_all(prefix, text)
+        places.sort()
+        for place in places:
+            match = self.regex.match(text, place)
+            if match:
+                return match
+        return None
 
     def count(self, text: str) -> int:
         """Return how many matches the text has."""
         return len(self.regex.findall(text)) if self.can_match(text) else 0
+
+
+def _find_all(part: str, text: str) -> list[int]:
+    places, place = [], text.find(part)
+    while place >= 0:
+        places.append(place)
+        place = text.find(part, place + 1)
+    return places
+
+
+def _find_word_starts(text: str) -> list[int]:
+    """Return the places where a word starts."""
+    if not text.isascii():
+        return [word.start() for word in _WORD.finditer(text)]
+    # Plain searches in a mask of the text: a match object for each word costs ten times as much.
+    mask = b" " + text.encode().translate(_WORD_MASK)
+    places, place = [], mask.find(b" w")
+    while place >= 0:
+        places.append(place)
+        place = mask.find(b" w", place + 1)
+    return places
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -164,8 +227,8 @@ class _StartIndex:
         self._by_start: dict[str, list[LexiconEntry]] = {}
         self.find = lru_cache(maxsize=_STARTS_CACHED)(self._find)
 
-    def add(self, entry: LexiconEntry) -> None:
-        for start in sorted({start[:_START_CHARS] for start in entry.starts}):
+    def add(self, entry: LexiconEntry, starts: Iterable[str]) -> None:
+        for start in sorted({start[:_START_CHARS] for start in starts}):
             self._by_start.setdefault(start, []).append(entry)
 
     def _find(self, text: str) -> tuple[LexiconEntry, ...]:
@@ -177,11 +240,15 @@ class _StartIndex:
 
 
 class _Index(NamedTuple):
-    """How the entries of a lexicon are found; `others` have no start and are searched for one by one."""
+    """How the entries of a lexicon are found.
+
+    Matches of those in `elsewhere` need not start at a word; `others` are searched for one by one.
+    """
 
     places: dict[str, int]
     at_words: _StartIndex
     at_first_word: _StartIndex
+    elsewhere: list[tuple[LexiconEntry, Prefixes]]
     others: list[LexiconEntry]
 
 
@@ -198,31 +265,39 @@ class Lexicon:
         """Return the first match of every entry that matches the text, by name, in the order of the files."""
         index = self._index
         found = {entry.name: match for entry in index.others if (match := entry.search(text))}
-        first = _WORD_START.search(text)
-        for entry in index.at_first_word.find(first[1]) if first else ():
+        places = _find_word_starts(text)
+        for entry in index.at_first_word.find(text[places[0] :][:_START_CHARS]) if places else ():
             match = entry.regex.match(text)
             if match:
                 found[entry.name] = match
         find = index.at_words.find
-        for word in _WORD_START.finditer(text):
-            for entry in find(word[1]):
+        for place in places:
+            for entry in find(text[place : place + _START_CHARS]):
                 if entry.name not in found:
-                    match = entry.regex.match(text, word.start())
+                    match = entry.regex.match(text, place)
                     if match:
                         found[entry.name] = match
+        for entry, prefixes in index.elsewhere:
+            match = entry.search_elsewhere(text, prefixes)
+            if match and (entry.name not in found or match.start() < found[entry.name].start()):
+                found[entry.name] = match
         return {name: found[name] for name in sorted(found, key=index.places.__getitem__)}
 
     @lazy_property
     def _index(self) -> _Index:
         places = {name: place for place, name in enumerate(self.entries)}
-        index = _Index(places, _StartIndex(), _StartIndex(), [])
+        index = _Index(places, _StartIndex(), _StartIndex(), [], [])
         for entry in self.entries.values():
-            if not entry.starts:
+            prefixes = entry.prefixes
+            if entry.starts and entry.place == "start":
+                index.at_first_word.add(entry, entry.starts)
+            elif entry.starts:
+                index.at_words.add(entry, entry.starts)
+            elif prefixes is None or len(prefixes.elsewhere) > _MAX_PREFIXES:
                 index.others.append(entry)
-            elif entry.place == "start":
-                index.at_first_word.add(entry)
             else:
-                index.at_words.add(entry)
+                index.at_words.add(entry, prefixes.at_words)
+                index.elsewhere.append((entry, prefixes))
         return index
 
 

@@ -4,6 +4,7 @@ Only named things are masked. A bare number stays: "step 3 of 9" and "step 4 of 
 progress.
 """
 
+import functools
 import re
 from itertools import islice
 from typing import Final
@@ -29,12 +30,15 @@ _WHOLE_NUMBERS: Final = (
     r"\b\d+x\b",
 )
 # A name followed by its number: "pid 4001", "session sess-3", "elapsed_s": 300, "request id: ab12".
-_NAMED_NUMBER: Final = (
-    r"(?:(?i:\b(?:p?pid|tid|sess(?:ion)?|elapsed|duration|latency|took|uptime|timestamp|nonce|attempt|retry|ref"
-    r"|uid)|(?<![a-z])(?:id|ms|ts))|(?<=[a-z])Id)"
+_NUMBER_OF_NAME: Final = (
     r"(?i:[ _-]?(?:id|no|number|s|ms|secs?|seconds?|count))?[\"']? ?[=:#]? ?[\"']?"
     r"(?:[A-Za-z]{1,5}[-_])?[0-9a-fA-F-]*\d[0-9a-fA-F-]*(?:\.\d+)?(?: ?(?:ms|s|secs?|seconds?|min)\b)?"
 )
+_NAMED_NUMBER: Final = (
+    r"(?i:\b(?:p?pid|tid|sess(?:ion)?|elapsed|duration|latency|took|uptime|timestamp|nonce|attempt|retry|ref"
+    rf"|uid)|(?<![a-z])(?:id|ms|ts)){_NUMBER_OF_NAME}"
+)
+_NUMBER_OF_ID: Final = rf"(?<=[a-z])Id{_NUMBER_OF_NAME}"
 # A name followed by what a machine made up for this one request: "request": "97d3ac36", etag="db598738".
 _NAMED_RANDOM: Final = (
     r"(?i:\b(?:request|trace|span|correlation|e?tag|rid|csrf|sig|signature|nonce|operation|reference)"
@@ -49,11 +53,20 @@ _QUOTA: Final = (
     r"|\b(?:cache[_ -]?age|ttl|expires[_ -]in)(?:_(?:s|ms|seconds))?[\"']? ?[=:] ?[\"']?\d+)"
 )
 _TEMPORARY_PATH: Final = r"(?:/private)?(?:/tmp|/var/folders|/var/tmp)/[^\s\"'<>,;:)\]]+"
-# The characters around are tested before anything else: most places begin none of them.
+# The characters around are tested before anything else: most places begin none of them. Names begin a word,
+# and of what begins within one the first letter is known.
 _NUMERIC: Final = "|".join((*_ANYWHERE_IN_DIGITS, rf"(?<!\d)(?:{'|'.join(_WHOLE_NUMBERS)})"))
-_VOLATILE: Final = re.compile(
-    rf"(?=[A-Za-z])(?:{_NAMED_NUMBER}|{_UUID}|{_NAMED_RANDOM}|{_QUOTA})|(?=/){_TEMPORARY_PATH}|(?=\d)(?:{_NUMERIC})"
+_AT_WORD: Final = (
+    rf"(?=[adeilmnprstuADEILMNPRSTU]){_NAMED_NUMBER}|(?=[a-fA-F]){_UUID}"
+    rf"|(?=[cenorstCENORST]){_NAMED_RANDOM}|(?=[ceqrtxCEQRTX]){_QUOTA}"
 )
+_IN_WORD: Final = rf"(?=I){_NUMBER_OF_ID}|(?=[a-fA-F]){_UUID}"
+_VOLATILE: Final = re.compile(
+    rf"(?=[A-Za-z])(?:(?<![A-Za-z])(?:{_AT_WORD})|(?<=[A-Za-z])(?:{_IN_WORD}))"
+    rf"|(?=/){_TEMPORARY_PATH}|(?=\d)(?:{_NUMERIC})"
+)
+_MAX_CACHED_CHARS: Final = 512
+_TEXTS_CACHED: Final = 32
 _NUMBER: Final = re.compile(r"(?<![0-9a-fA-F])[a-fA-F]*\d[0-9a-fA-F]*")
 _CONTEXT_CHARS: Final = 48
 
@@ -66,6 +79,12 @@ def mask_noise(text: str) -> str:
     >>> mask_noise("step 3 of 9")
     'step 3 of 9'
     """
+    # Two detectors and both sides of a comparison ask for the same few results, call after call.
+    return _mask_short_text(text) if len(text) <= _MAX_CACHED_CHARS else _VOLATILE.sub("~", text)
+
+
+@functools.lru_cache(maxsize=_TEXTS_CACHED)
+def _mask_short_text(text: str) -> str:
     return _VOLATILE.sub("~", text)
 
 
@@ -110,8 +129,17 @@ def is_equal_without_noise(one: str, other: str) -> bool:
     >>> is_equal_without_noise("step 3 of 9", "step 4 of 9")
     False
     """
+    is_short = max(len(one), len(other)) <= _MAX_CACHED_CHARS
+    return _is_short_pair_equal(one, other) if is_short else _is_pair_equal(one, other)
+
+
+def _is_pair_equal(one: str, other: str) -> bool:
     place = find_difference(one, other)
     return _is_volatile(one, place) and _is_volatile(other, place) and mask_noise(one) == mask_noise(other)
+
+
+# The same two results are compared by each detector that asks whether a call has repeated.
+_is_short_pair_equal: Final = functools.lru_cache(maxsize=_TEXTS_CACHED)(_is_pair_equal)
 
 
 def _is_volatile(text: str, place: int) -> bool:

@@ -1,8 +1,10 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.corrections.messages import parse_message, take_end, take_start
+from steadyhelm.corrections.messages import _SENTENCE_END, find_words, parse_message, take_end, take_start
 
 
 class TestProse:
@@ -55,6 +57,24 @@ class TestProse:
 
         assert len(found.prose) <= len(found.text)
         assert found.head.startswith(found.first_sentence[:1])
+
+
+class TestWords:
+    @given(st.text("aZ_9' .\né→", max_size=40))
+    def test_words_are_those_of_the_pattern(self, text):
+        """
+        Words split at all other signs are those that the pattern of a word finds.
+        """
+        assert find_words(text) == re.findall(r"[^\W\d][\w']*", text)
+
+
+class TestSentences:
+    @given(st.text("a.!? \n\t\u2003", max_size=30))
+    def test_where_sentences_end(self, text):
+        """
+        A sentence ends at spaces behind a sign, and at the ends of lines.
+        """
+        assert _SENTENCE_END.split(text) == re.split(r"(?<=[.!?])\s+|\n+", text)
 
 
 class TestCutting:

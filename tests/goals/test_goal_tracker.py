@@ -1,9 +1,13 @@
+import re
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.events import NEW_GOAL, STATE_TRANSITION, TOOL_CALL, TraceEvent
+from steadyhelm.fingerprints import encode_canonical
+from steadyhelm.goals.tokens import tokenize
 from steadyhelm.goals.tracker import GoalTracker, is_plan_name
 
 GOAL = "Build a REST API for user management with PostgreSQL"
@@ -141,6 +145,16 @@ class TestCalls:
         Paths of any shape and length are read.
         """
         tracking().compare_call(call(path=hostile))
+
+    @given(st.text('abc é\\\n"/', max_size=400), st.integers(0, 3))
+    def test_only_what_is_read_of_long_arguments_counts(self, text, spaces):
+        """
+        Arguments are cut before their escapes are replaced, and no word of the part that is read is lost.
+        """
+        asked = call(code=" " * spaces + text.replace('"/', " "))
+        whole = re.sub(rb"\\.", b" ", encode_canonical(asked.input_data)[:640]).decode("utf-8", "replace")
+
+        assert tracking().compare_call(asked).words == tokenize(whole, 160).content
 
 
 class TestWhatGrowsIt:

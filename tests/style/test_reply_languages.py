@@ -3,9 +3,11 @@
 # ruff: noqa: RUF001 - other scripts are the point
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steadyhelm.lexicons import load_lexicon
-from steadyhelm.style.prose import LANGUAGES, detect_language, read_prose
+from steadyhelm.style.prose import LANGUAGES, _count_by_language, detect_language, read_prose
 
 SAMPLES = {
     "en": "The file is read twice because the header is needed before the rows are.",
@@ -74,3 +76,21 @@ def test_every_language_has_its_words():
     files = [load_lexicon("steadyhelm.style", name).entries for name in ("small_words", "scripts")]
 
     assert sorted((*files[0], *files[1])) == list(LANGUAGES)
+
+
+class TestSmallWords:
+    WORDS = load_lexicon("steadyhelm.style", "small_words")
+
+    @given(
+        st.lists(st.sampled_from(sorted({"parser"}.union(*(it.word_set for it in WORDS.entries.values())))))
+    )
+    def test_each_word_counts_for_all_its_languages(self, words):
+        """
+        A small word that several languages share counts for each of them.
+        """
+        counts = _count_by_language(words)
+
+        assert counts == {
+            language: sum(it in self.WORDS[language].word_set for it in words) for language in counts
+        }
+        assert "en" not in counts

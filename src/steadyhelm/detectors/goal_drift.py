@@ -27,6 +27,7 @@ from steadyhelm.goals.departure import (
     Departure,
     StepDrift,
     explain_not_comparable,
+    find_limit,
 )
 from steadyhelm.goals.tracker import SHORTEST_REPLY_CHARS, GoalTracker
 from steadyhelm.goals.vocabulary import find_divergence
@@ -133,6 +134,7 @@ class GoalDrift(Detector):
         self._memory = _Memory()
         self._followed: GoalTracker | None = None
         self._rarity: StemRarity | None = None
+        self._usual: tuple[BaselineStats, list[float], float | None] | None = None
         self.not_checked = "no output seen yet"
 
     @property
@@ -275,12 +277,12 @@ class GoalDrift(Detector):
     ) -> DriftEvent | None:
         """Return a finding when the run leaves its goal, and at every further reply that is off it."""
         memory, dna = self._memory, self._tracker.dna
-        peaks = baseline.goal_peaks if self._has_learnt(baseline) else []
-        self.not_checked = explain_not_comparable(dna, peaks)
+        peaks, limit = self._find_usual(baseline)
+        self.not_checked = explain_not_comparable(dna, limit)
         if self.not_checked is not None or dna is None or not is_compared:
             return None
         if peaks:
-            departure = memory.steps.judge_by_limit(peaks)
+            departure = memory.steps.judge_by_limit(peaks, limit)
         elif isinstance(self._embedder, Idf):
             departure = memory.steps.judge_by_topic(dna)
         else:
@@ -292,6 +294,13 @@ class GoalDrift(Detector):
             departure = departure._replace(score=min(departure.score, _NOTICED_SCORE))
         memory.is_reported = memory.is_reported or departure.score >= MED_FROM
         return self._build_departure(event, text, departure, len(peaks))
+
+    def _find_usual(self, baseline: BaselineStats) -> tuple[list[float], float | None]:
+        """Return the peaks of the agent's ordinary runs and their limit; none until enough are learnt."""
+        if self._usual is None or self._usual[0] is not baseline:
+            peaks = baseline.goal_peaks if self._has_learnt(baseline) else []
+            self._usual = (baseline, peaks, find_limit(peaks) if peaks else None)
+        return self._usual[1], self._usual[2]
 
     def _has_learnt(self, baseline: BaselineStats) -> bool:
         return (

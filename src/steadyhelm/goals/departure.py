@@ -118,12 +118,12 @@ class StepDrift(Struct):
         self.average, self.change, self.named, self.proofs = None, None, [], []
         self.steps, self.words = 0, 0.0
 
-    def judge_by_limit(self, peaks: Sequence[float]) -> Departure | None:
+    def judge_by_limit(self, peaks: Sequence[float], limit: float | None = None) -> Departure | None:
         """Return how the run departs from what is usual for this agent, None when it does not.
 
-        `peaks` are the sorted peaks of its ordinary runs.
+        `peaks` are the sorted peaks of its ordinary runs, `limit` is theirs if it is known.
         """
-        limit = find_limit(peaks)
+        limit = find_limit(peaks) if limit is None else limit
         if self.change is None or self.change <= limit:
             return None
         rarity = measure_rarity(peaks, self.change, limit, min_scale=_MIN_TAIL)
@@ -169,11 +169,11 @@ def has_room(peaks: Sequence[float]) -> bool:
     return find_limit(peaks) <= _MAX_LIMIT
 
 
-def explain_not_comparable(dna: GoalDNA | None, peaks: Sequence[float]) -> str | None:
+def explain_not_comparable(dna: GoalDNA | None, limit: float | None) -> str | None:
     """Return why goal and steps cannot be compared; None when they can.
 
-    `peaks` are those of the agent's ordinary runs, none while it is not known.
+    `limit` is that of the agent's ordinary runs, None while it is not known.
     """
     if dna is None or len(dna.core) < _MIN_TASK_WORDS:
         return "the goal says too little to compare steps with"
-    return None if not peaks or has_room(peaks) else TOO_LITTLE_SHARED
+    return None if limit is None or limit <= _MAX_LIMIT else TOO_LITTLE_SHARED

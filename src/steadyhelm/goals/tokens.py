@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from steadyhelm import fingerprints
+from steadyhelm.beyond_ascii import has_letters_beyond_ascii
 from steadyhelm.lexicons import load_lexicon
 
 CHARS_READ: Final = 512
@@ -150,9 +151,9 @@ def _get_unspaced_pattern() -> re.Pattern[str]:
 
 
 def _split_words(text: str) -> list[str]:
-    if text.isascii():
-        # Most texts are ASCII: this finds the same words in a quarter of the time.
-        return text.encode().translate(_LETTERS_ONLY).decode().split()
+    if not has_letters_beyond_ascii(text):
+        # Most texts have no others: this finds the same words in a quarter of the time.
+        return text.encode("ascii", "replace").translate(_LETTERS_ONLY).decode().split()
     # Scripts without spaces are read in pairs of characters: most of their words are that long.
     return _WORD.findall(_get_unspaced_pattern().sub(_split_pairs, text))
 

@@ -226,9 +226,13 @@ def is_plan_name(name: str) -> bool:
 def _read_arguments(event: TraceEvent) -> bytes:
     """Return the beginning of a call's arguments as JSON, without escapes and the folders of all calls."""
     encoded = encode_arguments(event)[:_ARGUMENT_BYTES_READ]
+    has_folders = b'"/' in encoded
+    if not has_folders and encoded.isascii():
+        # Of two bytes at least one character is left, and no more are read than half of these.
+        encoded = encoded[: 2 * _ARGUMENT_CHARS_READ]
     if b"\\" in encoded:
         encoded = _ESCAPED.sub(b" ", encoded)
-    return _PARENT_FOLDERS.sub(b"", encoded) if b'"/' in encoded else encoded
+    return _PARENT_FOLDERS.sub(b"", encoded) if has_folders else encoded
 
 
 def _last_path_parts(call: str) -> str:

@@ -1,11 +1,14 @@
 """Recognise attempts that search by halving: each goes at most half as far as the one before."""
 
+import functools
 import re
 from typing import Final
 
 from msgspec import Struct
 
 _MAX_NUMBERS: Final = 20
+_ARGUMENTS_CACHED: Final = 4
+"""A failed call is an attempt at more than one thing: its error, and whatever fails in a row."""
 _NUMBER: Final = re.compile(rb"\d{1,9}")
 
 
@@ -26,13 +29,18 @@ class Halving(Struct):
 
     def record(self, arguments: bytes) -> bool:
         """Record the arguments of the next attempt, and return whether all so far search by halving."""
-        before, self.numbers = self.numbers, tuple(map(int, _NUMBER.findall(arguments)[:_MAX_NUMBERS]))
+        before, self.numbers = self.numbers, _list_numbers(arguments)
         if before and not self.is_over:
             gap = _find_gap(before, self.numbers)
             self.is_over = gap > (self.gap + 1) // 2 if self.gap > 1 else gap < 2 or self.gap == 1  # noqa: PLR2004 - a step
             self.is_over |= gap == 0
             self.gap, self.is_found = gap, not self.is_over
         return self.is_found
+
+
+@functools.lru_cache(maxsize=_ARGUMENTS_CACHED)
+def _list_numbers(arguments: bytes) -> tuple[int, ...]:
+    return tuple(map(int, _NUMBER.findall(arguments)[:_MAX_NUMBERS]))
 
 
 def _find_gap(before: tuple[int, ...], now: tuple[int, ...]) -> int:

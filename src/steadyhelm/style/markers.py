@@ -125,13 +125,11 @@ class MarkerIndex:
 
     def _find_terms(self, words: Sequence[str], place: int) -> list[_Term]:
         """Return the terms whose words are at this place, the longest phrase first, a single word last."""
-        pair = (words[place], words[place + 1]) if place + 1 < len(words) else ("", "")
-        found = [
-            term
-            for term in self._phrases.get(pair, ())
-            if tuple(words[place : place + len(term.words)]) == term.words
-        ]
         single = self._singles.get(words[place])
+        phrases = self._phrases.get((words[place], words[place + 1])) if place + 1 < len(words) else None
+        if phrases is None:
+            return [single] if single else []
+        found = [term for term in phrases if tuple(words[place : place + len(term.words)]) == term.words]
         return [*found, single] if single else found
 
 

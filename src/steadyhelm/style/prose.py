@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from steadyhelm.beyond_ascii import list_beyond_ascii
 from steadyhelm.lexicons import load_lexicon
 
 CHARS_READ: Final = 8192
@@ -63,6 +64,7 @@ _MIN_PATH_SLASHES: Final = 2
 
 UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD_ASCII: Final = re.compile(r"[a-z]+(?:'[a-z]+)*")
+_SMALL_LETTERS: Final = frozenset(string.ascii_lowercase)
 _LETTERS: Final = bytes(code if chr(code) in f"{string.ascii_lowercase}'" else 32 for code in range(256))
 # One set of characters first: the search skips all others quickly.
 _BOUNDARY: Final = re.compile(
@@ -89,29 +91,58 @@ class Prose(NamedTuple):
 
     def find_spans(self) -> "WordSpans":
         """Return where the words are."""
-        pattern = _WORD_ASCII if self.is_latin else _get_word_pattern()
-        return WordSpans(pattern.finditer(self.text))
+        return WordSpans(self)
 
 
 class WordSpans:
     """Where the words of a text are, found from left to right as far as they are asked for."""
 
-    def __init__(self, matches: Iterator[re.Match[str]]) -> None:
-        self._matches = matches
-        self._first = 0
-        self._known: list[tuple[int, int]] = []
+    def __init__(self, prose: Prose) -> None:
+        self._prose = prose
+        self._place = 0
+        self._end = 0
+        matches = iter(()) if prose.is_latin else _get_word_pattern().finditer(prose.text)
+        self._matches: Iterator[re.Match[str]] = matches
+        self._known: dict[int, tuple[int, int]] = {}
 
     def take(self, place: int, count: int) -> list[tuple[int, int]]:
         """Return start and end of so many words from this one on; a later call asks for no earlier word."""
-        skipped = min(place - self._first, len(self._known))
-        del self._known[:skipped]
-        self._first += skipped
-        if self._first < place:  # nothing is known: skip what lies between
-            next(islice(self._matches, place - self._first - 1, None))
-            self._first = place
-        missing = count - len(self._known)
-        self._known += [match.span() for match in islice(self._matches, max(0, missing))]
-        return self._known[:count]
+        known, places = self._known, range(place, min(place + count, len(self._prose.words)))
+        for each in places:
+            if each not in known:
+                known[each] = self._find_next(each)
+        return [known[each] for each in places]
+
+    def _find_next(self, place: int) -> tuple[int, int]:
+        """Return the span of a word behind those found so far."""
+        skipped, self._place = place - self._place, place + 1
+        if not self._prose.is_latin:
+            return next(islice(self._matches, skipped, None)).span()
+        # A plain search for the word itself: a match object for each word before it costs far more.
+        words, text = self._prose.words, self._prose.text
+        word = words[place]
+        start = self._end
+        for _ in range(words[place - skipped : place].count(word) + 1):
+            start = _find_word(text, word, start)
+            end = start + len(word)
+            start = end
+        self._end = end
+        return end - len(word), end
+
+
+def _find_word(text: str, word: str, start: int) -> int:
+    """Return where `_WORD_ASCII` finds this word from here on; it is there."""
+    place = text.find(word, start)
+    while not _is_whole_word(text, place, place + len(word)):
+        place = text.find(word, place + 1)
+    return place
+
+
+def _is_whole_word(text: str, start: int, end: int) -> bool:
+    before, after = text[max(0, start - 2) : start], text[end : end + 2]
+    is_begun = before[-1:] in _SMALL_LETTERS or (before[-1:] == "'" and before[-2:-1] in _SMALL_LETTERS)
+    goes_on = after[:1] in _SMALL_LETTERS or (after[:1] == "'" and after[1:] in _SMALL_LETTERS)
+    return not is_begun and not goes_on
 
 
 def read_prose(reply: str) -> Prose:
@@ -123,7 +154,7 @@ def read_prose(reply: str) -> Prose:
     seen = reply[:CHARS_READ]
     bare = _blank_code(seen)
     text = _fold_text(_blank_quotes(bare))
-    is_latin = text.isascii() or _get_non_latin_pattern().search(text) is None
+    is_latin = text.isascii() or _get_non_latin_pattern().search(list_beyond_ascii(text)) is None
     words = _find_words(text, is_latin=is_latin)
     in_all = len(words) if len(reply) <= CHARS_READ else len(words) * len(reply) // CHARS_READ
     return Prose(text, words, _count_sentences(text, len(words)), in_all, is_latin, bare is not seen)
@@ -154,7 +185,7 @@ def _get_word_pattern() -> re.Pattern[str]:
 
 def _fold_text(text: str) -> str:
     if not text.isascii():
-        for accented in _LETTER_BY_ACCENTED.keys() & set(text):
+        for accented in _LETTER_BY_ACCENTED.keys() & set(list_beyond_ascii(text)):
             text = text.replace(accented, _LETTER_BY_ACCENTED[accented])
     return text.lower()
 
@@ -268,6 +299,7 @@ ENGLISH: Final = "en"
 UNDETERMINED: Final = "und"
 
 _LATIN: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "pl", "tr")
+_FOREIGN: Final = tuple(language for language in _LATIN if language != ENGLISH)
 _SCRIPTS: Final = ("ja", "ko", "zh", "ru", "el", "ar", "he", "hi", "th")
 LANGUAGES: Final = tuple(sorted((*_LATIN, *_SCRIPTS)))
 
@@ -300,14 +332,13 @@ def detect_language(prose: Prose) -> str | None:
         opening = words[:_MIN_WORDS]
         foreign = list(filter(_load_foreign_small_words().__contains__, opening))
         own = _count_small_words(opening, ENGLISH)
-        rivals = (language for language in _LATIN if language != ENGLISH)
-        if len(foreign) <= own or max(_count_small_words(foreign, it) for it in rivals) <= own:
+        if len(foreign) <= own or max(_count_by_language(foreign).values()) <= own:
             return ENGLISH
     return _detect_latin(words, english)
 
 
 def _detect_latin(words: Sequence[str], english: int) -> str | None:
-    found = {language: _count_small_words(words, language) for language in _LATIN if language != ENGLISH}
+    found = _count_by_language(words)
     other = max(found, key=found.__getitem__)
     if found[other] >= max(_MIN_SMALL_WORDS, _KNOWN_SHARE * len(words), _LEAD_FACTOR * english):
         return other
@@ -319,9 +350,22 @@ def _detect_latin(words: Sequence[str], english: int) -> str | None:
 
 
 @cache
-def _load_foreign_small_words() -> frozenset[str]:
-    lexicon = load_lexicon(__package__, "small_words")
-    return frozenset().union(*(lexicon[language].word_set for language in _LATIN if language != ENGLISH))
+def _load_foreign_small_words() -> dict[str, tuple[str, ...]]:
+    """Return the languages of each small word that is not English alone."""
+    languages: dict[str, tuple[str, ...]] = {}
+    for language in _FOREIGN:
+        for word in load_lexicon(__package__, "small_words")[language].word_set:
+            languages[word] = (*languages.get(word, ()), language)
+    return languages
+
+
+def _count_by_language(words: Sequence[str]) -> dict[str, int]:
+    """Return how many small words of each language but English there are."""
+    counts, languages = dict.fromkeys(_FOREIGN, 0), _load_foreign_small_words()
+    for word in filter(languages.__contains__, words):
+        for language in languages[word]:
+            counts[language] += 1
+    return counts
 
 
 def _count_small_words(words: Sequence[str], language: str) -> int:

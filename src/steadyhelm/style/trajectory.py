@@ -214,8 +214,8 @@ def measure_slope(scores: Sequence[float]) -> float:
         return 0.0
     middle = (count - 1) / 2
     mean = sum(scores) / count
-    spread = sum((place - middle) ** 2 for place in range(count))
-    return sum((place - middle) * (score - mean) for place, score in enumerate(scores)) / spread
+    spread = sum([(place - middle) ** 2 for place in range(count)])
+    return sum([(place - middle) * (score - mean) for place, score in enumerate(scores)]) / spread
 
 
 def _is_climbing(scores: Sequence[float], *, least: int) -> bool:
