@@ -174,7 +174,7 @@ class OpenAIAgentsAdapter(WatchedObject):
         is_native = ask == "interrupt"
         self._boundary = Boundary(
             monitor,
-            "openai-agents",
+            "openai_agents",
             _CAN_INTERRUPT if is_native else _CAN,
             ask=None if is_native else ask,  # type: ignore[arg-type]
             control=(asyncio.CancelledError,),
