@@ -72,6 +72,12 @@ def run(agent, prompt=GOAL, **options):
     return asyncio.run(agent.run(prompt, **options))
 
 
+async def read_all(_ctx, events):
+    """Read the events of a run, which makes its requests streamed ones."""
+    async for _ in events:
+        pass
+
+
 LOOKED_UP = [f"user: {GOAL}", "model: ", "lookup(key=x) -> no entry for x", "model: done"]
 ONE_CALL = Scene(turns=[turn(("add", {"a": 1, "b": 2}), says="let me see")])
 ITS_STORY = [f"user: {GOAL}", "model: let me see", "add(a=1, b=2) -> 3", "model: done"]
@@ -640,6 +646,18 @@ class Refuses(AbstractCapability):
         return ToolDenied("not on a Sunday")
 
 
+class Holds(AbstractCapability):
+    """A host's own capability that never lets a request go."""
+
+    def __init__(self):
+        self.is_holding = asyncio.Event()
+
+    async def wrap_model_request(self, ctx, *, request_context, handler):
+        """Wait for ever."""
+        self.is_holding.set()
+        await asyncio.Event().wait()
+
+
 class TestBesideOtherCapabilities:
     def test_what_another_capability_refuses_has_failed(self, monitors):
         """
@@ -664,6 +682,55 @@ class TestBesideOtherCapabilities:
         assert [f"user: {GOAL}", "model: ", "lookup(key=x) -> from memory", "model: as before"] == story(
             monitor
         )
+
+    @needs("pydantic-ai-slim", "2.54", "no hook is called behind those of other capabilities")
+    @pytest.mark.parametrize("is_streamed", [False, True])
+    def test_a_request_that_never_left_another_capability_is_no_model_call(self, monitors, is_streamed):
+        """
+        A request that another capability holds back and that is cancelled there did not reach the model.
+        """
+        monitor = monitors()
+
+        async def cancelled():
+            holds = Holds()
+            agent = monitor.wrap(scripted(capabilities=[holds]))
+            handler = {"event_stream_handler": read_all} if is_streamed else {}
+            running = asyncio.create_task(agent.run(GOAL, **handler))
+            await holds.is_holding.wait()
+            running.cancel()
+            await asyncio.wait([running])
+
+        asyncio.run(cancelled())
+        assert [f"user: {GOAL}"] == story(monitor)
+        assert "left early" == runs_of(monitor)[0].outcome
+
+    @pytest.mark.parametrize("is_streamed", [False, True])
+    def test_a_request_that_is_cancelled_at_the_model_is_a_model_call(self, monitors, is_streamed):
+        """
+        A model that was asked may have cost something, although nobody waited for its reply.
+        """
+        monitor, is_asked = monitors(), asyncio.Event()
+
+        async def answer(_messages, _info):
+            is_asked.set()
+            await asyncio.Event().wait()
+
+        async def stream(_messages, _info):
+            is_asked.set()
+            await asyncio.Event().wait()
+            yield "never"
+
+        async def cancelled():
+            agent = monitor.wrap(Agent(FunctionModel(answer, stream_function=stream)))
+            handler = {"event_stream_handler": read_all} if is_streamed else {}
+            running = asyncio.create_task(agent.run(GOAL, **handler))
+            await is_asked.wait()
+            running.cancel()
+            await asyncio.wait([running])
+
+        asyncio.run(cancelled())
+        assert [f"user: {GOAL}", "model: "] == story(monitor)
+        assert "left early" == runs_of(monitor)[0].outcome
 
     @needs("pydantic-ai-slim", "2.66", "others have the last word about an error")
     def test_a_stop_reaches_the_caller_although_another_capability_forgives_it(self, monitors):

@@ -125,9 +125,13 @@ class AgentRun:
         self.begin_model_call(key=key, state=state)
         instruction = self.take_instruction("before_model")
         if instruction.verdict == "stop":
-            with self.lock:
-                self._model_calls.pop(key, None)  # the call is not made
+            self.drop_model_call(key)
         return instruction
+
+    def drop_model_call(self, key: str) -> None:
+        """Forget an announced model call that was not made."""
+        with self.lock:
+            self._model_calls.pop(key, None)
 
     def after_model(self, reply: ModelReply | None = None, *, key: str = "", error: object = None) -> None:
         """Record a model's reply, or that the call failed. A key that was not announced is dropped."""
@@ -280,9 +284,8 @@ class AgentRun:
         The loop it was for would otherwise lead to one after the other, and to nothing else.
         """
         self.report_not_carried_out(why)
-        self.set_capabilities(
-            {point: [it for it in verdicts if it != "rollback"] for point, verdicts in self.can.items()}
-        )
+        can = {point: [it for it in verdicts if it != "rollback"] for point, verdicts in self.can.items()}
+        self.set_capabilities(can)
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -328,9 +331,8 @@ class AgentRun:
 
     def report_refused(self, call_id: str, name: str, instruction: Instruction) -> None:
         """Report that a call was refused by this instruction."""
-        self._monitor.call_refused(
-            name, reason=instruction.text, decision=instruction.decision, call_id=call_id, run_id=self.run_id
-        )
+        why, decision = instruction.text, instruction.decision
+        self._monitor.call_refused(name, reason=why, decision=decision, call_id=call_id, run_id=self.run_id)
 
     def _claim_call(self, call_id: str, surface: str) -> bool:
         """Return whether this surface reports the call; an earlier attempt of it is closed."""
@@ -345,8 +347,7 @@ class AgentRun:
     def _make_call(self, name: str, args: Any, surface: str, not_run: NotRun | None = None) -> PendingCall:
         issued: int | None = self._issued_seq
         if not self.boundary.sees_models:
-            # Calls that run at the same time count as asked for together.
-            with self.lock:
+            with self.lock:  # calls that run at the same time count as asked for together
                 issued = self.calls.find_earliest_seq()
         seq = self._count_events() if issued is None else issued
         return PendingCall(name, args, surface, seq, time.perf_counter(), not_run)
@@ -385,8 +386,7 @@ class AgentRun:
             except Exception as exc:  # noqa: BLE001 - the agent must not notice
                 decision = UNDECIDED
                 self._monitor.health.swallow("record_event", exc)
-        else:
-            # Suspended, or never started: the monitor resumes it.
+        else:  # suspended, or never started: the monitor resumes it
             decision = self._monitor.record_event(action_type, name, run_id=self.run_id, **fields)
             self._recorder = self._monitor.runs.get(self.run_id)
         if decision is not PROCEED:

@@ -38,7 +38,8 @@ class SteadyhelmMiddleware(tuple[Any, ...]):
 
     __slots__ = ()
 
-    def __new__(cls, monitor: Monitor, *, ask: Ask | Literal["approval"] | None = None) -> Self:  # noqa: D102
+    def __new__(cls, monitor: Monitor, *, ask: Ask | Literal["approval"] | None = None) -> Self:
+        """Return the three, for one monitor."""
         native = is_a(ask, str) and ask == "approval"
         boundary = Boundary(
             monitor,
@@ -66,7 +67,8 @@ class AgentFrameworkAdapter:
         """Return whether this is an agent that takes middleware."""
         return issubclass(type(agent), AgentMiddlewareLayer)
 
-    def __new__(cls, monitor: Monitor, agent: Any, **options: Any) -> Any:  # noqa: D102
+    def __new__(cls, monitor: Monitor, agent: Any, **options: Any) -> Any:
+        """Return the agent, watched."""
         ours = SteadyhelmMiddleware(monitor, **options)
         return agent if monitor.disabled else add_middleware(agent, ours)
 

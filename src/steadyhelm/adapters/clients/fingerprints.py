@@ -4,14 +4,13 @@ A message has a fingerprint of who speaks, what they say and the ids of calls. I
 none, since hosts rewrite and drop them; nor do the contents of results, since hosts shorten them later.
 """
 
-import functools
 import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from steadyhelm.adapters.clients.translate import get_field, get_text
 from steadyhelm.bounded import BoundedDict
-from steadyhelm.host_objects import is_a
+from steadyhelm.host_objects import is_a, read_own_attributes
 
 _ROLES_WITHOUT_FINGERPRINT: Final = frozenset({"system", "developer", "reasoning", "item_reference"})
 _REASONING_TYPES: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
@@ -110,7 +109,8 @@ def _fingerprint_message(message: Any) -> Hashable | None:
         role = str(get("type"))
     if role in _ROLES_WITHOUT_FINGERPRINT:
         return None
-    call_id = get("tool_call_id") or get("call_id")
+    # Only results are known by the call they answer; it takes long to see that a reply has no such field.
+    call_id = None if role == "assistant" else get("tool_call_id") or get("call_id")
     if is_a(call_id, str):
         return (role, call_id)
     calls = get("tool_calls")
@@ -119,7 +119,13 @@ def _fingerprint_message(message: Any) -> Hashable | None:
 
 
 def _make_getter(message: Any) -> Callable[[str], Any]:
-    return functools.partial(get_field, message)
+    """Return a function that returns a field of an object, mostly one that the object itself holds."""
+    own = read_own_attributes(message)
+
+    def get(name: str) -> Any:
+        return own[name] if name in own else get_field(message, name)
+
+    return get
 
 
 def _fingerprint_content(content: Any) -> Hashable:

@@ -101,6 +101,8 @@ class ClientWatcher:
 
     def _handle_notes(self) -> None:
         """Handle what was noted; replies first, since they refer to the origin of their client."""
+        if not self._dropped and not self._collected:
+            return
         with self.boundary.guard("dropped replies and clients"):
             while self._dropped:
                 self._dropped.popleft().close()

@@ -27,8 +27,6 @@ try:
 except ImportError as exc:
     raise MissingExtraError("Google ADK adapter", extra="google-adk") from exc
 
-__all__ = ["GoogleADKAdapter", "SteadyhelmPlugin", "WatchedRunner"]
-
 
 class WatchedRunner(Runner):
     """A runner that raises `RunStopped` to its caller, whatever the framework turns it into."""

@@ -9,20 +9,6 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from agents import (
-    Agent,
-    AgentsException,
-    FunctionTool,
-    Handoff,
-    ModelBehaviorError,
-    ToolInputGuardrailTripwireTriggered,
-    ToolOutputGuardrailTripwireTriggered,
-    UserError,
-)
-from agents.items import ToolApprovalItem
-from agents.tool import default_tool_error_function, default_tool_timeout_error_message
-from agents.tracing import get_current_span
-
 from steadyhelm.adapter import Instruction
 from steadyhelm.adapters.openai_agents.translate import (
     SDKCall,
@@ -32,8 +18,26 @@ from steadyhelm.adapters.openai_agents.translate import (
 )
 from steadyhelm.bounded import BoundedDict
 from steadyhelm.engine.agent_run import AgentRun
+from steadyhelm.errors import MissingExtraError
 from steadyhelm.events import NotRun
 from steadyhelm.host_objects import is_a
+
+try:
+    from agents import (
+        Agent,
+        AgentsException,
+        FunctionTool,
+        Handoff,
+        ModelBehaviorError,
+        ToolInputGuardrailTripwireTriggered,
+        ToolOutputGuardrailTripwireTriggered,
+        UserError,
+    )
+    from agents.items import ToolApprovalItem
+    from agents.tool import default_tool_error_function, default_tool_timeout_error_message
+    from agents.tracing import get_current_span
+except ImportError as exc:
+    raise MissingExtraError("OpenAI Agents SDK adapter", extra="openai-agents") from exc
 
 _ORIGINAL: Final = "_steadyhelm_original"
 _TOOL_TRIPWIRES: Final = (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)

@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from steadyhelm.adapter import Capabilities
+from steadyhelm.adapters.openai_agents.calls import copy_agent
+from steadyhelm.adapters.openai_agents.hooks import NestedRunStopped, SteadyhelmRunHooks
 from steadyhelm.adapters.openai_agents.translate import read_goal
 from steadyhelm.boundary.driver import Ask, Boundary, RunTable
 from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject, on_garbage_collected
@@ -25,9 +27,6 @@ try:
     from agents import run as sdk_run
     from agents.lifecycle import RunHooksBase
     from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
-
-    from steadyhelm.adapters.openai_agents.calls import copy_agent
-    from steadyhelm.adapters.openai_agents.hooks import NestedRunStopped, SteadyhelmRunHooks
 except ImportError as exc:
     raise MissingExtraError("OpenAI Agents SDK adapter", extra="openai-agents") from exc
 
@@ -175,7 +174,7 @@ class OpenAIAgentsAdapter(WatchedObject):
         is_native = ask == "interrupt"
         self._boundary = Boundary(
             monitor,
-            "openai-agents",
+            "openai_agents",
             _CAN_INTERRUPT if is_native else _CAN,
             ask=None if is_native else ask,  # type: ignore[arg-type]
             control=(asyncio.CancelledError,),

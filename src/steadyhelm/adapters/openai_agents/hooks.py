@@ -5,10 +5,6 @@ import inspect
 from copy import deepcopy
 from typing import Any, Final
 
-from agents import AgentsException, Handoff, RunConfig, RunHooks
-from agents.models import get_default_model
-from agents.tool_context import ToolContext
-
 from steadyhelm.adapter import Instruction, ModelReply
 from steadyhelm.adapters.openai_agents.calls import SDKCalls
 from steadyhelm.adapters.openai_agents.translate import (
@@ -20,8 +16,15 @@ from steadyhelm.adapters.openai_agents.translate import (
 )
 from steadyhelm.boundary.conversation_edits import ConversationEdits
 from steadyhelm.engine.agent_run import AgentRun
-from steadyhelm.errors import RunStopped
+from steadyhelm.errors import MissingExtraError, RunStopped
 from steadyhelm.host_objects import is_a
+
+try:
+    from agents import AgentsException, Handoff, RunConfig, RunHooks
+    from agents.models import get_default_model
+    from agents.tool_context import ToolContext
+except ImportError as exc:
+    raise MissingExtraError("OpenAI Agents SDK adapter", extra="openai-agents") from exc
 
 _FAILED_ATTEMPT: Final = "failed attempt"
 _REPEATED: Final = "The request failed, and the SDK repeated it."

@@ -4,7 +4,7 @@ import asyncio
 import copy
 from typing import Any, Final
 
-from steadyhelm.adapter import Capabilities, ModelReply
+from steadyhelm.adapter import Capabilities
 from steadyhelm.adapters.pydantic_ai.run_state import PydanticRunState
 from steadyhelm.adapters.pydantic_ai.translate import (
     can_ask,
@@ -129,6 +129,12 @@ class SteadyhelmCapability(AbstractCapability[Any]):
 
     # --- the model -------------------------------------------------------------------------------
 
+    async def before_model_request(self, _ctx: Any, request_context: Any) -> Any:
+        """Note that no other capability holds the request back; before 2.54 called ahead of their hooks."""
+        if self._state is not None:
+            self._state.is_passed_on = True
+        return request_context
+
     async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
         """Record a model call, streamed or not, and add guidance to its request."""
         state = self._state
@@ -142,16 +148,16 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         _raise_other(run.stopped)
         with self._boundary.guard("guidance"):
             request = state.edit_request(request_context, instruction)
+        state.open_request = ctx, request
         try:
             response = await handler(request)
         except SkipModelRequest as skipped:
             state.record_reply(ctx, request, skipped.response)
             raise
         except asyncio.CancelledError:
-            state.cut_request = ctx, request
-            raise
+            raise  # whoever ends the run knows why, and may be cancelled first
         except BaseException as exc:
-            run.after_model(ModelReply(model=request.model.model_name), key=key, error=exc)
+            state.record_failed_request(ctx, request, exc)
             raise
         state.record_reply(ctx, request, response)
         return response

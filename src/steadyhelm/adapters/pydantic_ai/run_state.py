@@ -28,7 +28,8 @@ class PydanticRunState:
 
     `asked` are the calls the user is asked about. `recorded_calls` are the calls of the last reply that are
     recorded, `recorded_prompts` the user's messages that are, `output_tools` the calls that are outputs.
-    `cut_request` is the request of a reply that was cut off: only the reader of a stream learns why it ended.
+    `open_request` is the request whose reply is awaited or was cut off: only the reader of a stream learns
+    why it ended. `is_passed_on` is whether the request has left the other capabilities for the model.
     """
 
     def __init__(self, run: AgentRun) -> None:
@@ -38,7 +39,8 @@ class PydanticRunState:
         self.recorded_prompts: dict[int, Any] = {}
         self._prompt_of_run = ""
         self.output_tools: frozenset[str] = frozenset()
-        self.cut_request: tuple[Any, Any] | None = None
+        self.open_request: tuple[Any, Any] | None = None
+        self.is_passed_on = False
         self._edits: ConversationEdits | None = None
         self._early_results: list[tuple[str, Any, object]] = []
 
@@ -78,10 +80,17 @@ class PydanticRunState:
                     self.record_unmade_call(call, error, "no such tool")
 
     def record_cut_reply(self, error: BaseException | None = None) -> None:
-        """Record a reply that was cut off, by an error or because it was not read to its end."""
-        if self.cut_request is None:
+        """Record a reply that was cut off, by an error or because it was not read to its end.
+
+        A request that never left another capability is none.
+        """
+        if self.open_request is None:
             return
-        (ctx, request), self.cut_request = self.cut_request, None
+        ctx, request = self.open_request
+        if not self.is_passed_on:
+            self.open_request = None
+            self.run.drop_model_call(str(ctx.run_step))
+            return
         reply = ModelReply(model=request.model.model_name)
         with self.run.boundary.guard("cut reply"):
             last = ctx.messages[-1]
@@ -89,7 +98,12 @@ class PydanticRunState:
                 reply = read_reply(last, self.output_tools)
         self._end_model_call(ctx, reply, error)
 
+    def record_failed_request(self, ctx: Any, request: Any, error: BaseException) -> None:
+        """Record a request that failed."""
+        self._end_model_call(ctx, ModelReply(model=request.model.model_name), error)
+
     def _end_model_call(self, ctx: Any, reply: ModelReply, error: object = None) -> None:
+        self.open_request, self.is_passed_on = None, False
         self.run.after_model(reply, key=str(ctx.run_step), error=error)
         while self._early_results:
             call_id, result, failure = self._early_results.pop(0)

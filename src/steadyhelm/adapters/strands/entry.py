@@ -28,7 +28,8 @@ class StrandsAdapter:
         """Return whether this is an agent, a graph or a swarm of Strands."""
         return issubclass(type(agent), Agent | Graph | Swarm)
 
-    def __new__(cls, monitor: Monitor, agent: Any, **options: Any) -> Any:  # noqa: D102
+    def __new__(cls, monitor: Monitor, agent: Any, **options: Any) -> Any:
+        """Return the agent, watched."""
         hooks = SteadyhelmHooks(monitor, **options)
         if options and is_watching(monitor, agent.hooks):
             raise SettingsError(
