@@ -278,6 +278,8 @@ def suggest_variable(name: str) -> str:
 def _check_value(setting: Setting, value: Any) -> Any:
     try:
         return setting.check(value)
+    except SettingsError:  # it says what the value is, without what is secret in it
+        raise
     except ValueError as exc:
         shown = "(hidden)" if setting.secret else repr(value)
         raise SettingsError(f"{setting.name} must be {exc}, got {shown}.") from None
