@@ -12,7 +12,7 @@ import typer
 import typer.core
 
 from steadyhelm.cli.output import parse_duration
-from steadyhelm.errors import NotFoundError
+from steadyhelm.errors import NotFoundError, SettingsError
 from steadyhelm.findings import Severity
 from steadyhelm.reports.terminal import safe
 
@@ -93,6 +93,8 @@ class GlobalOptions(NamedTuple):
         """Return the settings, with where each comes from."""
         from steadyhelm.settings import load
 
+        if self.database == "":  # a variable that was not set: not a wish for the database of the settings
+            raise SettingsError("--db must be the path of a file, or begin with postgresql://, got ''.")
         arguments = {"db": str(self.database)} if self.database is not None else {}
         return load(arguments, path=self.config_file)
 
