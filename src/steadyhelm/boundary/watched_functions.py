@@ -234,10 +234,14 @@ class _FunctionRecorder:
 
     def begin(self) -> float:
         """Return the time at which a call begins; raises a stop that had to wait, or one for a budget."""
-        stop = self.monitor.waiting_stop() or self._refuse_overspending()
+        try:
+            stop = self.monitor.waiting_stop() or self._refuse_overspending()
+            began_s = time.perf_counter()
+        except RecursionError:  # the host is near the end of its stack: the function has room all the same
+            return 0.0
         if stop is not None:
             raise stop
-        return time.perf_counter()
+        return began_s
 
     def _refuse_overspending(self) -> RunStopped | None:
         """Return the stop for a tool call after a budget was used up, and record that it was refused."""
