@@ -82,7 +82,7 @@ def list_incidents(
 ) -> None:
     """List incidents that nobody has dealt with yet, and others of the last day."""
     now = time.time()
-    begins_at = 0.0 if everything else now - parse_duration(since or _RECENT)
+    begins_at = 0.0 if everything else now - parse_duration(since or _RECENT, "--since")
     with closing(context.obj.open_store()) as store:
         name = choose_agent(store, agent)
         mutes = timeline.Mutes(store, now)
@@ -212,7 +212,7 @@ def _format_row(incident: "Incident", mutes: timeline.Mutes, now: float) -> tupl
 
 
 def _parse_mute(lasts: str) -> float:
-    seconds = parse_duration(lasts)
+    seconds = parse_duration(lasts, "--for")
     if not 0 < seconds <= _LONGEST_MUTE_S:
         raise typer.BadParameter(f"--for must be more than 0 and at most 30d, got {lasts!r}.")
     return seconds

@@ -150,7 +150,7 @@ def find_run(store: "RunStore", run: str, agent: str | None) -> "StoredRun":
 
 def find_start(since: str | None) -> float | None:
     """Return the moment at which the time of `--since` begins; None is the first record."""
-    return None if since is None else time.time() - parse_duration(since)
+    return None if since is None else time.time() - parse_duration(since, "--since")
 
 
 def _join_names(names: list[str]) -> str:
