@@ -4,6 +4,7 @@ A command takes what it is about as an argument, and what narrows a list as an o
 be given as either: see `AgentCommand`.
 """
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -15,6 +16,7 @@ from steadyhelm.cli.output import parse_duration
 from steadyhelm.errors import NotFoundError, SettingsError
 from steadyhelm.findings import Severity
 from steadyhelm.reports.terminal import safe
+from steadyhelm.stores.locations import DatabaseLocation
 
 if TYPE_CHECKING:
     from steadyhelm.settings import LoadedSettings
@@ -88,6 +90,16 @@ class GlobalOptions(NamedTuple):
 
     database: str | Path | None = None
     config_file: Path | None = None
+
+    @property
+    def command(self) -> str:
+        """The beginning of a command that is to use the same database and settings file."""
+        words = ["steadyhelm"]
+        if self.database is not None:
+            words += ["--db", shlex.quote(str(DatabaseLocation(str(self.database))))]
+        if self.config_file is not None:
+            words += ["--config", shlex.quote(str(self.config_file))]
+        return safe(" ".join(words))
 
     def load(self) -> "LoadedSettings":
         """Return the settings, with where each comes from."""
