@@ -224,8 +224,19 @@ class TestBadValues:
         """
         The environment is checked like everything else.
         """
-        with pytest.raises(SettingsError, match="mode must be one of observe, guide, enforce, got 'loud'"):
+        expected = (
+            r"mode must be one of observe, guide, enforce, got 'loud' \(environment STEADYHELM_MODE\)\."
+        )
+        with pytest.raises(SettingsError, match=expected):
             load(environment={"STEADYHELM_MODE": "loud"})
+
+    def test_bad_values_in_a_file_are_refused(self, file):
+        """
+        The message names the file that holds the value.
+        """
+        path = file("[budget]\nsteps = -1\n")
+        with pytest.raises(SettingsError, match=rf"budget\.steps must be .*, got -1 \(file {path}\)\."):
+            load(path=path)
 
 
 class TestValues:

@@ -2,11 +2,12 @@
 
 import atexit
 import functools
+import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Never
+from typing import Any, Final, Never
 
 from msgspec import UNSET, UnsetType
 
@@ -39,7 +40,7 @@ from steadyhelm.components import (
 from steadyhelm.declarations import ToolDeclaration, parse_declarations, read_ignored
 from steadyhelm.detector import Detector
 from steadyhelm.engine.capture import Capture
-from steadyhelm.engine.dispatch import Dispatch
+from steadyhelm.engine.dispatch import WRITER_NAME, Dispatch
 from steadyhelm.engine.health import FlushResult, Health
 from steadyhelm.engine.listeners import require_function
 from steadyhelm.engine.monitor import Monitor
@@ -53,6 +54,9 @@ from steadyhelm.sink import Record, RecordedEvent, Sink
 from steadyhelm.sinks.incident_log import IncidentLog
 from steadyhelm.sinks.store import StoreSink
 from steadyhelm.store import Store
+
+_MANY_OPEN: Final = 50
+_counts_logged: Final[set[int]] = set()
 
 
 class DriftMonitor(Monitor):
@@ -223,6 +227,7 @@ class DriftMonitor(Monitor):
         if self._alert_worker is not None:
             self._alert_worker.start()
         _close_at_exit(self)
+        _warn_of_many_open()
 
     def wrap(self, agent: Any, **options: Any) -> Any:
         """Return the agent, watched: use it as before.
@@ -351,3 +356,15 @@ def _close_at_exit(monitor: DriftMonitor) -> None:
             alive.close()
 
     atexit.register(at_exit)
+
+
+def _warn_of_many_open() -> None:
+    """Log how many monitors are open, once for each so many: who forgets them runs out of files."""
+    count = sum(thread.name == WRITER_NAME for thread in threading.enumerate())
+    if count and count % _MANY_OPEN == 0 and count not in _counts_logged:
+        _counts_logged.add(count)
+        logger.warning(
+            "%d monitors are open in this process, each with a thread and open files. "
+            "Keep one monitor for each agent, or close those that are not used any more.",
+            count,
+        )

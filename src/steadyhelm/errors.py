@@ -19,7 +19,11 @@ Only `RunStopped` ever reaches the agent's own code, and only in enforce mode.
 
 
 class SteadyhelmError(Exception):
-    """The base class of every error here."""
+    """The base class of every error here. Each can be pickled, as a pool of processes does, and copied."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exception calls `__init__` with `args`, which are not what that takes in every class here.
+        return _create_without_init, (type(self), self.args), self.__dict__
 
 
 class SettingsError(SteadyhelmError, ValueError):
@@ -72,3 +76,7 @@ class RunStopped(SteadyhelmError):  # noqa: N818 - not a fault: the run was ende
         super().__init__(message)
         self.run_id = run_id
         self.decision = decision
+
+
+def _create_without_init(kind: type[SteadyhelmError], args: tuple[object, ...]) -> SteadyhelmError:
+    return kind.__new__(kind, *args)

@@ -186,7 +186,8 @@ class _ReadSettings:
             self._add_tables(group, read_tables(group, arguments.get(group) or {}), "argument")
 
     def _add_value(self, setting: Setting, value: Any, origin: str) -> None:
-        self.values[setting.name] = _check_value(setting, value)
+        where = "" if origin == "argument" else f" ({origin})"
+        self.values[setting.name] = _check_value(setting, value, where)
         self.origins[setting.name] = origin
 
     def _add_tables(self, group: str, tables: Mapping[str, Mapping[str, Any]], origin: str) -> None:
@@ -275,9 +276,16 @@ def suggest_variable(name: str) -> str:
     return next(iter(get_close_matches(name, known, n=1, cutoff=0.75)), "")
 
 
-def _check_value(setting: Setting, value: Any) -> Any:
+def check_value(name: str, value: Any) -> Any:
+    """Return the value of a setting as it is used; raises SettingsError for one that it cannot have."""
+    return _check_value(_find_setting(name, "argument"), value)
+
+
+def _check_value(setting: Setting, value: Any, where: str = "") -> Any:
     try:
         return setting.check(value)
+    except SettingsError:  # it says what the value is, without what is secret in it
+        raise
     except ValueError as exc:
         shown = "(hidden)" if setting.secret else repr(value)
-        raise SettingsError(f"{setting.name} must be {exc}, got {shown}.") from None
+        raise SettingsError(f"{setting.name} must be {exc}, got {shown}{where}.") from None

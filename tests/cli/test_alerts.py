@@ -84,7 +84,10 @@ class TestList:
         answer = steadyhelm("alerts --last soon")
 
         assert 2 == answer.status
-        assert "30m, 24h or 7d" in answer.err
+        assert (
+            "Invalid value for '--since': 'soon' is not a duration; write for example 30m, 24h or 7d."
+            in answer.err
+        )
 
     def test_nothing(self, empty):
         """

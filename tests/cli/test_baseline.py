@@ -79,7 +79,8 @@ class TestShow:
         changed, same = (steadyhelm(f"baseline show researcher --version {it}").out for it in ("2", "''"))
 
         assert "unusual   at least its latest 4 runs" in changed
-        assert "steadyhelm baseline reset researcher --version 2 --task hotels" in changed
+        command = f"steadyhelm --db {database} baseline reset researcher --version 2 --task hotels"
+        assert command in changed
         assert "unusual" not in same
 
     def test_every_version_unless_one_is_named(self, steadyhelm, versions):
@@ -185,7 +186,8 @@ class TestExportAndImport:
         elsewhere = CommandLine(apart / "elsewhere.db")
         DriftMonitor("somebody", db_path=elsewhere.database).close()
 
-        assert "steadyhelm baseline freeze researcher" in elsewhere("baseline import learnt.json").err
+        command = f"steadyhelm --db {elsewhere.database} baseline freeze researcher"
+        assert command in elsewhere("baseline import learnt.json").err
         assert "freeze" not in steadyhelm("baseline import learnt.json --yes").err
 
     def test_to_standard_output(self, steadyhelm, store):

@@ -208,7 +208,8 @@ class TestExportAndImport:
         """
         A place that cannot be written to is named.
         """
-        assert "cannot be written to nowhere/tasks.json" in budget("export nowhere/tasks.json").err
+        says = "cannot be written to nowhere/tasks.json: No such file or directory."
+        assert says in budget("export nowhere/tasks.json").err
 
     def test_what_changes_is_shown_first(self, budget, learnt, apart):
         """

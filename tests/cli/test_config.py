@@ -157,6 +157,7 @@ class TestSet:
         ("name", "text", "value"),
         [
             ("budget.steps", "50", 50),
+            ("budget.utc_offset_h", "-5", -5),
             ("redaction.keys", "card,pin", ["card", "pin"]),
             ("alerts.webhook", "https://example.org/hook", "https://example.org/hook"),
             ("detectors.action_loop.enabled", "false", False),
@@ -199,6 +200,7 @@ class TestSet:
             ("moed", "guide"),
             ("detectors.action_loop.max_repeats", "many"),
             ("tools.job_status.kind", "polling"),
+            ("budget.steps", "-5"),
             ("tools.job_status.sort", "poll"),
         ],
     )
@@ -211,7 +213,25 @@ class TestSet:
         assert 2 == process("config", "set", name, text).status
         assert before == settings_file.read_text()
 
-    @pytest.mark.parametrize(("name", "meant"), [("mod", "mode"), ("webhook", "alerts.webhook")])
+    def test_a_wrong_value_in_the_file_is_replaced(self, settings_file):
+        """
+        A value that cannot be is mended with the command, though no other command works with it.
+        """
+        settings_file.write_text('mode = "loud"\n')
+        assert "got 'loud' (file steadyhelm.toml)" in process("runs").err
+
+        assert 0 == process("config", "set", "mode", "guide").status
+        assert 'mode = "guide"\n' == settings_file.read_text()
+
+    @pytest.mark.parametrize(
+        ("name", "meant"),
+        [
+            ("mod", "mode"),
+            ("webhook", "alerts.webhook"),
+            ("detectors.action_lop.enabled", "detectors.action_loop.enabled"),
+            ("detectors.action_loop.max_repeat", "detectors.action_loop.max_repeats"),
+        ],
+    )
     def test_a_misspelt_setting(self, settings_file, name, meant):
         """
         A name that is nearly right is answered with the right one.

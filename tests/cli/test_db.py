@@ -2,7 +2,9 @@ import sqlite3
 import stat
 import time
 
+import pytest
 from watched_agent import CommandLine
+from whole_program import process
 
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.stores.schema import MIGRATIONS
@@ -19,6 +21,16 @@ class TestInfo:
         assert str(database) == document["path"]
         assert (8, 32, 3) == tuple(document["rows"][name] for name in ("runs", "events", "incidents"))
         assert {} == document["losses"]
+
+    @pytest.mark.parametrize("line", [["--db", "", "db", "info"], ["--db", "", "alerts", "ack", "x"]])
+    def test_an_empty_name(self, apart, line):
+        """
+        An empty name, of a variable that was not set, does not mean the database of the settings.
+        """
+        answer = process(*line)
+
+        assert (2, "") == (answer.status, answer.out)
+        assert "--db must be the path of a file, or begin with postgresql://, got ''." in answer.err
 
     def test_for_people(self, steadyhelm, database):
         """

@@ -1,13 +1,17 @@
 """Tables show every column and every value, however narrow the terminal is."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 from watched_agent import queue_alert
-from whole_program import looping_line, run_line, steadyhelm
+from whole_program import SOURCE, looping_line, run_line, steadyhelm
 
 from steadyhelm.cli.output import lay_out_table, pack_columns
 from steadyhelm.testing.store_records import a_profile, an_incident, an_intervention
@@ -183,3 +187,22 @@ def test_output_to_a_pipe_is_not_wrapped(place, monkeypatch):
     [line] = [line for line in steadyhelm("--db", place, "runs").out.splitlines() if "loop-long" in line]
 
     assert line.endswith("find the cheapest flight to Oslo")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", ["runs", "db info --json", "export", "--version"])
+def test_output_to_a_full_disk(place, command):
+    """
+    What cannot be written is a message and status 1, not a traceback, also where it is little.
+    """
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "steadyhelm", "--db", str(place), *command.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            timeout=120,
+            check=False,
+        )
+
+    assert (1, b"steadyhelm: [Errno 28] No space left on device") == (ended.returncode, ended.stderr.strip())

@@ -77,6 +77,7 @@ def test_its_processes_are_its_own(run, tmp_path):
     [
         ((), "Name the program to run"),
         (("nowhere.py",), "no script"),
+        (("--", "-m", "app.parts"), "A module is run with -m before the `--`."),
         (("--mode", "gide", "app/program.py"), "mode"),
     ],
 )

@@ -65,6 +65,16 @@ class TestExitStatus:
         assert 2 == answer.status
         assert "there is no file or folder nowhere.jsonl. Try: steadyhelm scan runs.jsonl" in answer.err
 
+    @pytest.mark.parametrize("command", ["scan", "corrections"])
+    def test_empty_path(self, apart, command):
+        """
+        2: an empty path, of a variable that was not set, is not the working directory.
+        """
+        answer = process(command, "")
+
+        assert (2, "") == (answer.status, answer.out)
+        assert f"there is no file or folder ''. Try: steadyhelm {command} runs.jsonl" in answer.err
+
     @pytest.mark.parametrize(
         "options", [["--fail-on", "awful"], ["--format", "pdf"], ["--baseline", "no.db"]]
     )

@@ -1,9 +1,13 @@
 import json
+import re
+import shlex
+import shutil
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from watched_agent import CommandLine, loop, work
+from whole_program import process
 
 from steadyhelm import TraceEvent
 from steadyhelm.assembly import DriftMonitor
@@ -172,6 +176,26 @@ class TestShow:
         """
         assert 'input: {"query":"flights page 3"}' in steadyhelm("show clean-0 --payloads").out
 
+    @pytest.mark.parametrize(
+        ("options", "before"),
+        [([], ""), (["--db", "it's.db", "--config", "steadyhelm.toml"], "--db {} --config steadyhelm.toml ")],
+    )
+    def test_what_to_type_next(self, apart, database, options, before):
+        """
+        A suggested command uses the database and the settings file of the command that suggests it.
+        """
+        shutil.copy(database, apart / "it's.db")
+        (apart / "steadyhelm.toml").touch()
+        before = before.format(shlex.quote("it's.db"))
+        shown = process(*options, "show", "loop-long").err
+        [incident] = re.findall(r"alerts show (\w+)", shown)
+
+        assert f"Details of an incident: steadyhelm {before}alerts show {incident}\n" in shown
+        following = process(*options, "alerts", "show", incident)
+        assert f"or the whole run: steadyhelm {before}show loop-long\n" in following.err
+        traced = process(*options, "traces", "researcher", "--run", "loop-long").err
+        assert f"Findings and interventions: steadyhelm {before}show loop-long\n" in traced
+
     def test_a_long_run_is_shortened_around_findings(self, steadyhelm, database):
         """
         Of a long run the head, the tail and what was noticed are shown, and how much is left out.
@@ -191,7 +215,7 @@ class TestShow:
 
         assert ["1", "2", "3", "151", "152", "153", "154", "301", "302", "303"] == numbers
         assert "... 147 steps ..." in answer.out
-        assert "steadyhelm show long --all" in answer.err
+        assert f"steadyhelm --db {steadyhelm.database} show long --all" in answer.err
         assert 303 == steadyhelm("show long --all").out.count("▸")
 
     def test_json(self, steadyhelm):

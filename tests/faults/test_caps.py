@@ -1,6 +1,9 @@
 """However large something is: it costs the caller little time and memory, and little of it is kept."""
 
 import gc
+import subprocess
+import sys
+import textwrap
 import time
 import tracemalloc
 
@@ -231,3 +234,26 @@ class TestSize:
 
         assert 2 == len(set(ids))
         assert (0, 1) == (monitor.count_events(first), monitor.count_events(second))
+
+
+@pytest.mark.sqlite
+def test_forgotten_monitors_are_noted(tmp_path):
+    """
+    A program that makes a monitor for each request and closes none hears of it before its files run out.
+    """
+    program = """
+        import sys
+        from steadyhelm import DriftMonitor
+        monitors = [DriftMonitor(f"agent-{number}", db_path=sys.argv[1]) for number in range(50)]
+        monitors[0].close()
+        DriftMonitor("again", db_path=sys.argv[1])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "steadyhelm.db")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+    assert 1 == done.stderr.count("50 monitors are open in this process"), done.stderr

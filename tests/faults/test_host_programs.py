@@ -43,6 +43,26 @@ PROGRAMS = {
         monitor.close(60)
         assert not raised
     """,
+    "a watched function near the end of the stack": """
+        monitor = make()
+        function = lambda: "done"
+        watched = monitor.tool(function)
+        def descend(call, left):
+            return descend(call, left - 1) if left else call()
+        def has_room(call, left):
+            try:
+                return descend(call, left) == "done"
+            except RecursionError:
+                return False
+        with monitor.run():
+            depths = range(sys.getrecursionlimit() - 60, sys.getrecursionlimit())
+            room = [left for left in depths if has_room(function, left)]
+            room_watched = [left for left in depths if has_room(watched, left)]
+        recorded = len(room_watched)
+        monitor.close(60)
+        # One level for the wrapper, at most one for what comes before the call.
+        assert len(room) - len(room_watched) <= 2, (len(room), len(room_watched))
+    """,
     "a host without a free file handle": """
         import resource
         monitor = make()

@@ -49,6 +49,7 @@ class TestBrokenLines:
             (b"[" * 100_000, "nested too deeply"),
             ('{"events": []}'.encode("utf-16"), "UTF-16"),
             (b"PK\x03\x04\x00\x00\nmore\nand more\n", "binary"),
+            (b"SQLite format 3\x00\x10\x00\nmore\n", "`steadyhelm --db FILE export` writes its runs so"),
         ],
     )
     def test_reasons(self, content, words):

@@ -66,8 +66,41 @@ class TestAddresses:
         """
         mangled = str(Path("postgresql://worker:s3cret@db.example/agents"))
 
-        with pytest.raises(SettingsError, match=r"as text, not as a path: 'postgresql:/worker@db\.example"):
+        with pytest.raises(
+            SettingsError, match=r"as text, not as a path: 'postgresql:/worker@db\.example"
+        ) as raised:
             load({"db": mangled}, environment={})
+
+        assert "s3cret" not in str(raised.value)
+
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "mysql://worker:s3cret@db.example/agents",
+            "postgresql+psycopg://worker:s3cret@db.example/agents",
+            "sqlite:////var/agents.db",
+            str(Path("mysql://worker:s3cret@db.example/agents")),
+            "a\0b",
+        ],
+    )
+    def test_one_of_something_else_is_refused(self, address):
+        """
+        The address of another kind of database is no path: no folder is made that is named by a password.
+        Nor is what holds a null character.
+        """
+        with pytest.raises(
+            SettingsError, match="path of a SQLite file, or an address that begins with"
+        ) as raised:
+            load({"db": address}, environment={})
+
+        assert "s3cret" not in str(raised.value)
+
+    @pytest.mark.parametrize("path", ["runs.db", "a:b.db", "./mysql:/runs.db", "C:/runs.db"])
+    def test_paths_that_look_a_little_like_one(self, path):
+        """
+        What begins like no address is a path.
+        """
+        assert not load({"db": path}, environment={}).settings.database.is_server
 
     def test_what_needs_a_file_says_so(self):
         """

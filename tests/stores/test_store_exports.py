@@ -187,9 +187,9 @@ class TestFiles:
 
     def test_an_impossible_place(self, store, tmp_path):
         """
-        A folder that is not there is named.
+        A place where no file can be made is named with the reason, and no other place is.
         """
-        with pytest.raises(StoreError, match="cannot be created"):
+        with pytest.raises(StoreError, match=r"out\.csv cannot be created: No such file or directory\."):
             export(store, tmp_path / "nowhere" / "out.csv", format="csv")
 
     def test_an_unknown_format(self, store):

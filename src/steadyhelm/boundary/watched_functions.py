@@ -234,10 +234,12 @@ class _FunctionRecorder:
 
     def begin(self) -> float:
         """Return the time at which a call begins; raises a stop that had to wait, or one for a budget."""
-        stop = self.monitor.waiting_stop() or self._refuse_overspending()
-        if stop is not None:
-            raise stop
-        return time.perf_counter()
+        try:
+            if (stop := self.monitor.waiting_stop() or self._refuse_overspending()) is None:
+                return time.perf_counter()
+        except RecursionError:  # the host is near the end of its stack: the function has room all the same
+            return 0.0
+        raise stop
 
     def _refuse_overspending(self) -> RunStopped | None:
         """Return the stop for a tool call after a budget was used up, and record that it was refused."""
@@ -276,8 +278,7 @@ class _FunctionRecorder:
         """Record a generator that was left before its end, with what it yielded until then. Never raises."""
         event = self._describe(args, kwargs, result, began_s)
         decision = self.monitor.record_event(**event, run_id=run_id, metadata={LEFT_EARLY: True}, can=CAN)
-        stop = make_stop(decision, self.monitor, run_id or "")
-        if stop is not None:
+        if (stop := make_stop(decision, self.monitor, run_id or "")) is not None:
             self.monitor.stop_before_next(stop)  # closing a generator raises nothing
 
     def record_result(

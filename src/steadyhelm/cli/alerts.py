@@ -82,7 +82,7 @@ def list_incidents(
 ) -> None:
     """List incidents that nobody has dealt with yet, and others of the last day."""
     now = time.time()
-    begins_at = 0.0 if everything else now - parse_duration(since or _RECENT)
+    begins_at = 0.0 if everything else now - parse_duration(since or _RECENT, "--since")
     with closing(context.obj.open_store()) as store:
         name = choose_agent(store, agent)
         mutes = timeline.Mutes(store, now)
@@ -94,7 +94,7 @@ def list_incidents(
     print_table(
         _TITLES,
         [_format_row(incident, mutes, now) for incident in found],
-        empty=f"No open incidents, and none{period}. Older ones: steadyhelm alerts --all",
+        empty=f"No open incidents, and none{period}. Older ones: {context.obj.command} alerts --all",
     )
 
 
@@ -139,9 +139,10 @@ def show_incident(context: typer.Context, incident_id: Id, as_json: AsJson = Fal
         _print_incident(incident, mutes)
         _print_evidence(store, incident)
     _print_interventions(incident, sent)
+    command = context.obj.command
     say(
-        f"\nNext: steadyhelm alerts ack {incident.incident_id} | confirm | false-alarm | mute, "
-        f"or the whole run: steadyhelm show {safe(incident.run_id)}"
+        f"\nNext: {command} alerts ack {incident.incident_id} | confirm | false-alarm | mute, "
+        f"or the whole run: {command} show {safe(incident.run_id)}"
     )
 
 
@@ -173,7 +174,8 @@ def mute_alerts(
         muted = store.find_incident(incident_id)
         store.mute(Mute(agent_id=muted.agent_id, detector=muted.detector, until=until, set_at=now))
     what = f"{safe(muted.detector)} of {safe(muted.agent_id)}"
-    say(f"No alerts of {what} until {format_time(until)}. Undo: steadyhelm alerts unmute {incident_id}")
+    command = f"{context.obj.command} alerts unmute {incident_id}"
+    say(f"No alerts of {what} until {format_time(until)}. Undo: {command}")
 
 
 @app.command("unmute")
@@ -212,7 +214,7 @@ def _format_row(incident: "Incident", mutes: timeline.Mutes, now: float) -> tupl
 
 
 def _parse_mute(lasts: str) -> float:
-    seconds = parse_duration(lasts)
+    seconds = parse_duration(lasts, "--for")
     if not 0 < seconds <= _LONGEST_MUTE_S:
         raise typer.BadParameter(f"--for must be more than 0 and at most 30d, got {lasts!r}.")
     return seconds
@@ -299,7 +301,7 @@ def false_alarm(
     agent = safe(incident.agent_id)
     say(
         f"Saved; it takes effect with the next run of {agent}. "
-        f"Undo: steadyhelm alerts undo {incident.incident_id}"
+        f"Undo: {context.obj.command} alerts undo {incident.incident_id}"
     )
 
 

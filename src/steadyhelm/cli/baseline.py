@@ -84,7 +84,7 @@ def show_baseline(
         print_json({"baselines": [_to_data(baseline) for baseline in found]})
         return
     for baseline in found:
-        _print_baseline(baseline)
+        _print_baseline(context, baseline)
 
 
 @app.command("freeze", cls=AgentCommand)
@@ -93,7 +93,7 @@ def freeze(context: typer.Context, agent: AgentArgument, version: Version = None
     baseline = _set_frozen(context, agent, version, task, is_frozen=True)
     say(
         f"The baseline of {_name(baseline)} is {baseline.progress}. "
-        f"Undo: {_format_command('unfreeze', baseline)}"
+        f"Undo: {_format_command(context, 'unfreeze', baseline)}"
     )
     if not baseline.is_calibrated:
         say(
@@ -164,7 +164,7 @@ def import_baseline(
         )
     say(f"Imported the baseline of {_name(baseline)}: {baseline.progress}.")
     if not baseline.is_frozen and len(known) < min(baseline.calibration_runs, baseline.required_runs):
-        say(_KEEP_HINT.format(runs=len(known), command=_format_command("freeze", baseline)))
+        say(_KEEP_HINT.format(runs=len(known), command=_format_command(context, "freeze", baseline)))
 
 
 def _find_baselines(
@@ -210,8 +210,8 @@ def _name(baseline: "BaselineStats") -> str:
     return safe(", ".join(parts))
 
 
-def _format_command(verb: str, baseline: "BaselineStats") -> str:
-    words = f"steadyhelm baseline {verb} {baseline.agent_id}"
+def _format_command(context: typer.Context, verb: str, baseline: "BaselineStats") -> str:
+    words = f"{context.obj.command} baseline {verb} {baseline.agent_id}"
     words += f" --version {baseline.version}" if baseline.version else ""
     return safe(words + (f" --task {baseline.task_type}" if baseline.task_type else ""))
 
@@ -240,7 +240,7 @@ def _format_amount(key: str, value: float) -> str:
     return format_duration(value / 1000) if key == "duration_ms" else format_count(value)
 
 
-def _list_notes(baseline: "BaselineStats") -> Iterator[str]:
+def _list_notes(context: typer.Context, baseline: "BaselineStats") -> Iterator[str]:
     """Yield what is known beside figures: the goal, common steps, and what cannot be checked yet."""
     from steadyhelm.goals.departure import find_limit
 
@@ -251,12 +251,12 @@ def _list_notes(baseline: "BaselineStats") -> Iterator[str]:
         yield f"common    {safe(' → '.join(sequence), most=100)}"
     if baseline.may_be_outdated:
         yield f"unusual   at least its latest {pluralize(baseline.unusual_runs, 'run')}"
-        yield f"          If it has changed for good: {_format_command('reset', baseline)}"
+        yield f"          If it has changed for good: {_format_command(context, 'reset', baseline)}"
     for detector, reason in list_not_checked(baseline).items():
         yield f"not yet   {detector}: {safe(reason)}"
 
 
-def _print_baseline(baseline: "BaselineStats") -> None:
+def _print_baseline(context: typer.Context, baseline: "BaselineStats") -> None:
     screen = console()
     screen.print(f"{_name(baseline)}: {baseline.progress}")
     print_table(
@@ -264,7 +264,7 @@ def _print_baseline(baseline: "BaselineStats") -> None:
         [_measure_row(baseline, key, title) for key, title in _MEASURES if key in baseline.spreads],
         empty="   It has not learnt from any run yet.",
     )
-    for line in _list_notes(baseline):
+    for line in _list_notes(context, baseline):
         screen.print(line)
     screen.print("")
 

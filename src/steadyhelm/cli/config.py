@@ -98,7 +98,8 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
         say(f"steadyhelm: {safe(name)} is set, but there is no such setting. Check its spelling.")
 
 
-@app.command("set")
+# A negative number is a value, not an option.
+@app.command("set", context_settings={"ignore_unknown_options": True})
 def set_value(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The setting, such as mode or budget.steps.")],
@@ -155,8 +156,20 @@ def _split_name(name: str) -> list[str]:
     known = group == "detectors" and detector in list_detectors()
     if known and any(option == it.name for it in list_options(detector)):
         return [group, detector, option]
-    hint = suggest_setting(name) or "`steadyhelm config` lists all of them."
-    raise SettingsError(f"There is no setting {safe(name)!r}. {hint}")
+    hint = _suggest_option(name) if group == "detectors" else suggest_setting(name)
+    raise SettingsError(
+        f"There is no setting {safe(name)!r}. {hint or '`steadyhelm config` lists all of them.'}"
+    )
+
+
+def _suggest_option(name: str) -> str:
+    from difflib import get_close_matches
+
+    known = [
+        f"detectors.{detector}.{it.name}" for detector in list_detectors() for it in list_options(detector)
+    ]
+    meant = get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"Did you mean {meant[0]}?" if meant else ""
 
 
 def _check_table_value(group: str, what: str, option: str, value: Any) -> None:
@@ -179,15 +192,15 @@ def _parse_toml(text: str) -> Any:
 def _parse_value(name: str, text: str) -> Any:
     """Return a value as TOML stores it; text that is not a TOML value is taken as a string."""
     from steadyhelm.setting_table import SETTINGS
-    from steadyhelm.settings import load
+    from steadyhelm.settings import check_value
 
     value = _parse_toml(text)
-    setting = next((it for it in SETTINGS if it.name == name), None)
-    if setting is None:
+    if not any(setting.name == name for setting in SETTINGS):
         group, what, option = _split_name(name)
         _check_table_value(group, what, option, value)
         return value
-    checked = getattr(load({name: value}, environment={}).settings, setting.attribute)
+    # Not with the file around it: it may hold the wrong value that this one takes the place of.
+    checked = check_value(name, value)
     return list(checked) if isinstance(checked, tuple) else checked
 
 

@@ -4,6 +4,7 @@ A command takes what it is about as an argument, and what narrows a list as an o
 be given as either: see `AgentCommand`.
 """
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -12,9 +13,10 @@ import typer
 import typer.core
 
 from steadyhelm.cli.output import parse_duration
-from steadyhelm.errors import NotFoundError
+from steadyhelm.errors import NotFoundError, SettingsError
 from steadyhelm.findings import Severity
 from steadyhelm.reports.terminal import safe
+from steadyhelm.stores.locations import DatabaseLocation
 
 if TYPE_CHECKING:
     from steadyhelm.settings import LoadedSettings
@@ -89,10 +91,22 @@ class GlobalOptions(NamedTuple):
     database: str | Path | None = None
     config_file: Path | None = None
 
+    @property
+    def command(self) -> str:
+        """The beginning of a command that is to use the same database and settings file."""
+        words = ["steadyhelm"]
+        if self.database is not None:
+            words += ["--db", shlex.quote(str(DatabaseLocation(str(self.database))))]
+        if self.config_file is not None:
+            words += ["--config", shlex.quote(str(self.config_file))]
+        return safe(" ".join(words))
+
     def load(self) -> "LoadedSettings":
         """Return the settings, with where each comes from."""
         from steadyhelm.settings import load
 
+        if self.database == "":  # a variable that was not set: not a wish for the database of the settings
+            raise SettingsError("--db must be the path of a file, or begin with postgresql://, got ''.")
         arguments = {"db": str(self.database)} if self.database is not None else {}
         return load(arguments, path=self.config_file)
 
@@ -148,7 +162,7 @@ def find_run(store: "RunStore", run: str, agent: str | None) -> "StoredRun":
 
 def find_start(since: str | None) -> float | None:
     """Return the moment at which the time of `--since` begins; None is the first record."""
-    return None if since is None else time.time() - parse_duration(since)
+    return None if since is None else time.time() - parse_duration(since, "--since")
 
 
 def _join_names(names: list[str]) -> str:

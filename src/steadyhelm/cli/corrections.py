@@ -305,10 +305,9 @@ class StoredRuns:
 
 def _require_paths(paths: list[str]) -> None:
     for path in paths:
-        if path != _STDIN and not Path(path).exists():
-            fail(
-                f"there is no file or folder {safe(path)}. Try: steadyhelm corrections runs.jsonl", EXIT_USAGE
-            )
+        if path != _STDIN and not (path and Path(path).exists()):
+            shown = safe(path) or "''"
+            fail(f"there is no file or folder {shown}. Try: steadyhelm corrections runs.jsonl", EXIT_USAGE)
 
 
 def _check_run(run: "ReadRun", noticed: "Sequence[LocatedFinding]") -> CheckedRun:

@@ -139,7 +139,7 @@ def run() -> None:
             # A terminal without ▲ gets an escape instead of a traceback.
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        _run_app()
     except run_command.Program as exc:
         program = exc
     except SettingsError as exc:
@@ -149,9 +149,28 @@ def run() -> None:
         say(f"steadyhelm: {safe(exc)}")
         sys.exit(EXIT_FAILED)
     except BrokenPipeError:
-        # The reader closed the pipe (`| head`): print nothing more, and no error while Python shuts down.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader closed the pipe (`| head`).
+        _drop_output()
+        sys.exit(EXIT_FAILED)
+    except OSError as exc:  # such as a full disk behind standard output, or a working directory that is gone
+        _drop_output()
+        say(f"steadyhelm: {safe(exc)}")
         sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(130)
     program.start()
+
+
+def _run_app() -> None:
+    try:
+        app()
+    finally:
+        # Now, and not while Python shuts down: what cannot be written is reported.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
+def _drop_output() -> None:
+    """Print nothing more to standard output, so that there is no error while Python shuts down."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -209,11 +209,14 @@ def format_time(then: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(then)) if then > 0 else "-"
 
 
-def parse_duration(text: str) -> float:
-    """Return the seconds in `30m`, `24h`, `7d` or a plain number of seconds."""
+def parse_duration(text: str, option: str) -> float:
+    """Return the seconds in `30m`, `24h`, `7d` or a plain number of seconds, as given after an option."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)?", text.strip())
     if match is None:
-        raise typer.BadParameter(f"{text!r} is not a duration; write for example 30m, 24h or 7d.")
+        raise typer.BadParameter(
+            f"{safe(text, most=40)!r} is not a duration; write for example 30m, 24h or 7d.",
+            param_hint=repr(option),
+        )
     sizes = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
     return float(match[1]) * sizes[match[2] or "s"]
 
@@ -260,7 +263,7 @@ def read_small_file(path: Path, most_bytes: int, *, what: str) -> bytes:
             raise FormatError(f"{path} is too large for {what}: more than {most_bytes >> 20} MB.")
         return path.read_bytes()
     except OSError as exc:
-        raise FormatError(f"{path} cannot be read: {exc}.") from exc
+        raise FormatError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
 
 
 def write_private_file(path: Path, content: bytes, *, what: str) -> None:
@@ -274,4 +277,4 @@ def write_private_file(path: Path, content: bytes, *, what: str) -> None:
         finally:
             Path(name).unlink(missing_ok=True)
     except OSError as exc:
-        raise SteadyhelmError(f"{what} cannot be written to {path}: {exc}.") from exc
+        raise SteadyhelmError(f"{what} cannot be written to {path}: {exc.strerror or exc}.") from exc

@@ -226,7 +226,7 @@ def _write_text(path: Path, document: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(document, encoding="utf-8")
     except OSError as exc:
-        raise SteadyhelmError(f"The profile cannot be written to {path}: {exc}.") from exc
+        raise SteadyhelmError(f"The profile cannot be written to {path}: {exc.strerror or exc}.") from exc
 
 
 def format_profile(profile: "Profile", path: Path | None) -> tuple[object, ...]:

@@ -40,7 +40,8 @@ def run(
     if module is None and not arguments:
         fail("Name the program to run: steadyhelm run --mode guide -- script.py.", EXIT_USAGE)
     if module is None and not Path(arguments[0]).is_file():
-        fail(f"There is no script {safe(arguments[0])}.", EXIT_USAGE)
+        hint = " A module is run with -m before the `--`." if arguments[0] == "-m" else ""
+        fail(f"There is no script {safe(arguments[0])}.{hint}", EXIT_USAGE)
     sys.argv = arguments if module is None else [module, *arguments]
 
     from steadyhelm.installation import install

@@ -298,8 +298,10 @@ def find_run_files(paths: list[str]) -> list[str]:
         if path == _STDIN:
             found.setdefault(_STDIN, _STDIN)
             continue
-        if not Path(path).exists():
-            fail(f"there is no file or folder {safe(path)}. Try: steadyhelm scan runs.jsonl", EXIT_USAGE)
+        # An empty name, of a variable that was not set, is not the working directory.
+        if not path or not Path(path).exists():
+            shown = safe(path) or "''"
+            fail(f"there is no file or folder {shown}. Try: steadyhelm scan runs.jsonl", EXIT_USAGE)
         inside = _files_in_folder(Path(path)) if Path(path).is_dir() else [path]
         if not inside:
             say(f"steadyhelm: {safe(path)} has no file that ends in {' or '.join(_ENDINGS)}.")

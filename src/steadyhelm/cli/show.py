@@ -70,8 +70,9 @@ def show(
         print_json(_to_data(report, payloads=payloads))
         return
     _print_header(report)
-    _print_timeline(report, payloads=payloads)
-    _print_incidents(report)
+    command = context.obj.command
+    _print_timeline(report, command, payloads=payloads)
+    _print_incidents(report, command)
     _print_tools(report)
     _print_not_checked(report)
 
@@ -160,7 +161,7 @@ def _print_header(report: _RunDetails) -> None:
     print_fields(lines)
 
 
-def _print_timeline(report: _RunDetails, *, payloads: bool) -> None:
+def _print_timeline(report: _RunDetails, command: str, *, payloads: bool) -> None:
     screen = console()
     screen.print("")
     if not report.selection.steps:
@@ -169,7 +170,7 @@ def _print_timeline(report: _RunDetails, *, payloads: bool) -> None:
     for line in timeline.iter_timeline_lines(report.selection, report.run, payloads=payloads):
         print_wrapped(screen, line, indent=timeline.WRAPPED_INDENT)
     if report.run.events > len(report.selection.steps):
-        say(f"Not all steps are shown. All of them: steadyhelm show {safe(report.run.run_id)} --all")
+        say(f"Not all steps are shown. All of them: {command} show {safe(report.run.run_id)} --all")
 
 
 def _list_incident_lines(incident: "Incident", evidence: list[int]) -> Iterator[str]:
@@ -180,7 +181,7 @@ def _list_incident_lines(incident: "Incident", evidence: list[int]) -> Iterator[
     yield from map(timeline.describe_intervention, incident.interventions)
 
 
-def _print_incidents(report: _RunDetails) -> None:
+def _print_incidents(report: _RunDetails, command: str) -> None:
     from rich.text import Text
 
     screen = console()
@@ -192,7 +193,7 @@ def _print_incidents(report: _RunDetails) -> None:
         for line in _list_incident_lines(incident, report.selection.seqs(incident.event_ids)):
             print_wrapped(screen, f"   {line}")
     if report.incidents:
-        say(f"\nDetails of an incident: steadyhelm alerts show {report.incidents[-1].incident_id}")
+        say(f"\nDetails of an incident: {command} alerts show {report.incidents[-1].incident_id}")
 
 
 def _print_tools(report: _RunDetails) -> None:
@@ -249,7 +250,7 @@ def traces(
     )
     if steps and row.events > len(steps):
         say(f"The last {len(steps):,} of {pluralize(row.events, 'step')}; --limit {row.events} lists all.")
-    say(f"Findings and interventions: steadyhelm show {run_id}")
+    say(f"Findings and interventions: {context.obj.command} show {run_id}")
 
 
 def _format_row(recorded: "RecordedEvent", started_at: float) -> tuple[Any, ...]:

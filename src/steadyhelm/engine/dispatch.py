@@ -35,6 +35,7 @@ ADOPT_S: Final = 5.0
 """How often the writer looks for what dead writers left, about."""
 JOURNAL_BYTES: Final = 256 << 20
 DURABLE_TIMEOUT_S: Final = 5.0
+WRITER_NAME: Final = "steadyhelm-writer"
 
 _PAUSE_S: Final = 0.05
 _LOOK_S: Final = 0.02
@@ -270,7 +271,7 @@ class Dispatch:
                 # Not by `is_alive`: a signal handler that raises in it makes a live thread count as ended.
                 if self._thread is None and not self._closed:
                     run = functools.partial(self._run, mark := object())
-                    thread = threading.Thread(target=run, name="steadyhelm-writer", daemon=True)
+                    thread = threading.Thread(target=run, name=WRITER_NAME, daemon=True)
                     thread.start()
                     self._thread, self._mark = thread, mark
         except RuntimeError as exc:  # no more threads, or the interpreter is shutting down

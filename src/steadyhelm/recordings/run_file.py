@@ -40,6 +40,7 @@ _OPENING_LINES: Final = (b"{", b"[", b"[{")
 _STREAM_ERRORS: Final = (OSError, EOFError, zlib.error)
 _BYTE_POSITION: Final = re.compile(r" \(byte (\d+)\)$")
 _ONE_RUN_PER_LINE: Final = "a run file holds one run a line"
+_SQLITE_BEGINNING: Final = b"SQLite format 3\0"
 _KNOWN_KEYS: Final = frozenset(
     {
         *("run_id", "id", "agent_id", "goal", "source", "events", "labels", "outcome", "meta"),
@@ -205,6 +206,10 @@ def decode_line(read: bytes, line: int, notes: Notes) -> Any:
         return BrokenLine(line=line, reason=reason)
     if _is_binary(read, line):
         reason = f"binary data or UTF-16; {_ONE_RUN_PER_LINE}, as JSON in UTF-8, plain or gzip"
+        if read.startswith(_SQLITE_BEGINNING):
+            reason = (
+                f"an SQLite database; {_ONE_RUN_PER_LINE}: `steadyhelm --db FILE export` writes its runs so"
+            )
         return BrokenLine(line=line, reason=reason)
     try:
         return _decode(read)

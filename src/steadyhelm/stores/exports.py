@@ -142,7 +142,7 @@ def _open_target(target: str | os.PathLike[str] | BinaryIO) -> Iterator[BinaryIO
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as exc:
-        raise StoreError(f"The export {path} cannot be created: {exc}.") from exc
+        raise StoreError(f"The export {path} cannot be created: {exc.strerror or exc}.") from exc
     part = Path(name)
     try:
         with os.fdopen(handle, "wb") as raw, _open_compressed(raw, path) as stream:

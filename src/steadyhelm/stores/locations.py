@@ -11,6 +11,7 @@ from steadyhelm.environment import get_home
 from steadyhelm.errors import SettingsError
 
 _SCHEME: Final = re.compile(r"postgres(?:ql)?:/", re.IGNORECASE)
+_OTHER_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _SECRET_PARAMETER: Final = re.compile(
     r"(?<=[?&])(?:password|sslpassword|passfile|sslkey)=[^&]*&?", re.IGNORECASE
 )
@@ -68,9 +69,17 @@ class DatabaseLocation(Struct, frozen=True):
 
 
 def is_address(where: str | os.PathLike[str]) -> bool:
-    """Return whether this is the address of a server. Raises SettingsError for one that went through Path."""
+    """Return whether this is the address of a server.
+
+    Raises SettingsError for one that went through Path, and for what is no path either.
+    """
     text = os.fspath(where)
     found = _SCHEME.match(text)
+    if not found and (_OTHER_SCHEME.match(text) or "\0" in text):
+        raise SettingsError(
+            "db must be the path of a SQLite file, or an address that begins with postgresql://, "
+            f"got {hide_password(text)!r}."
+        )
     if found and not text.startswith("/", found.end()):
         raise SettingsError(
             f"Give the address of a database as text, not as a path: {hide_password(text)!r}."

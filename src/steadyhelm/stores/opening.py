@@ -253,7 +253,7 @@ def copy_database(connection: sqlite3.Connection, path: Path) -> None:
             f"The backup {path} exists already. Choose another name, or remove it first."
         ) from exc
     except OSError as exc:
-        raise StoreError(f"The backup {path} cannot be created: {exc}.") from exc
+        raise StoreError(f"The backup {path} cannot be created: {exc.strerror or exc}.") from exc
     try:
         with contextlib.closing(connect(path, "mode=rw", 1.0)) as copy:
             connection.backup(copy)
