@@ -298,16 +298,11 @@ class GoalDrift(Detector):
     def _find_usual(self, baseline: BaselineStats) -> tuple[list[float], float | None]:
         """Return the peaks of the agent's ordinary runs and their limit; none until enough are learnt."""
         if self._usual is None or self._usual[0] is not baseline:
-            peaks = baseline.goal_peaks if self._has_learnt(baseline) else []
+            is_learnt = baseline.is_calibrated and baseline.embedder == self._embedder.name
+            peaks = baseline.goal_peaks if is_learnt else []
+            peaks = peaks if len(peaks) >= MIN_RUNS_LEARNT else []
             self._usual = (baseline, peaks, find_limit(peaks) if peaks else None)
-        return self._usual[1], self._usual[2]
-
-    def _has_learnt(self, baseline: BaselineStats) -> bool:
-        return (
-            baseline.is_calibrated
-            and len(baseline.goal_peaks) >= MIN_RUNS_LEARNT
-            and baseline.embedder == self._embedder.name
-        )
+        return self._usual[1:]
 
     def _build_departure(self, event: TraceEvent, text: str, departure: Departure, runs: int) -> DriftEvent:
         usual = (
