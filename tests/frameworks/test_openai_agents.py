@@ -1335,7 +1335,7 @@ class TestStreams:
 
         assert comes_true(lambda: 0 == monitor.status()["live_runs"])
         assert comes_true(lambda: before is get_default_agent_runner())
-        assert ["left early"] == [run.outcome for run in runs_of(monitor)]
+        assert comes_true(lambda: ["left early"] == [run.outcome for run in runs_of(monitor)])
 
 
 class TestWrappedTwice:
