@@ -18,7 +18,8 @@ _QUALIFIER: Final = (
 _IS: Final = re.compile(
     rf"{QUOTE}?(?:'s[ \t]{{1,3}}|{_QUALIFIER}[ \t]{{0,3}}[:=][ \t]{{1,3}}|{_QUALIFIER}?[ \t]{{1,3}}"
     r"(?:(?:is|was|are|were|(?:will|might|may|should|must) be|(?:has|have|had) been|becomes|equals|remains"
-    r"|ist|lautet|war|est|sera|es|je|ser\u00e1|\u00e9|\u00e8|\\{1,4}u00e[89]|jest|\u00e4r|\\{1,4}u00e4r|er|now|set|changed|reset|updated|rotated"
+    r"|ist|lautet|war|est|sera|es|je|ser\u00e1|\u00e9|\u00e8|\\{1,4}u00e[89]|jest|\u00e4r|\\{1,4}u00e4r|er|now"
+    r"|(?:changed|updated|rotated|reset) from|set|changed|reset|updated|rotated"
     r"|just|simply|still|currently|to|as)(?:[ \t]{1,3}|:[ \t]{0,3})){1,4})"
 )
 _IS_FINNIC: Final = re.compile(r"[ \t]{1,3}on[ \t]{1,3}")
