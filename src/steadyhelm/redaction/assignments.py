@@ -147,7 +147,8 @@ def find_assigned(text: str, finder: NameFinder, *searches: re.Pattern[bytes]) -
 
 def _read_values(text: str, name: Name) -> Iterable[Value]:
     """Return the value of the first form that fits, or else those of a group."""
-    if _RESOURCE_BEFORE.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
+    before = text[max(0, name.start - _SEEN_BEFORE) : name.start]
+    if before.endswith(":") and _RESOURCE_BEFORE.search(before):
         return ()
     for read in FORMS:
         value = read(text, name)

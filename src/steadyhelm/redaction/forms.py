@@ -184,8 +184,9 @@ def _is_assigned_secret(text: str, name: Name, match: re.Match[str], value: Valu
         return False
     if name.strength is Strength.WEAK:
         return is_weak_secret(content, name.text)
+    is_plain = "." in content and is_literal(text, name, match, value)
     if (
-        is_ordinary(content, is_quoted=False, is_literal=is_literal(text, name, match, value))
+        is_ordinary(content, is_quoted=False, is_literal=is_plain)
         or is_small_number(content, name.text)
         or names_a_secret(content, name.text)
     ):

@@ -13,7 +13,7 @@ _QUALIFIER: Final = (
     r"|[ \t]{1,3}(?:for|FOR|of|to|on|in|at|f\u00fcr|pour|para|di|de|do|da|dla"
     r"|k|ke|na|pro|till|zum|zur|der|des|del|della|van|voor|til|av|od|du)[ \t]{1,3}"
     r"(?:the )?[\"']?[\w.@:/-]{1,60}[\"']?(?:@[\"'][\w.%-]{1,60}[\"'])?(?: \w{1,20})?"
-    r"|[ ]d(?:'|\u2019|\\{1,4}u2019)ordine|[ ](?:we|I|you|they)[ ]\w{1,12})"
+    r"|[ ]d(?:'|\u2019|\\{1,4}u2019)ordine|[ ](?:we|I|you|they)[ ]\w{1,12}|[ ]number)"
 )
 _IS: Final = re.compile(
     rf"{QUOTE}?(?:'s[ \t]{{1,3}}|{_QUALIFIER}[ \t]{{0,3}}[:=][ \t]{{1,3}}|{_QUALIFIER}?[ \t]{{1,3}}"
