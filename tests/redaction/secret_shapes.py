@@ -73,7 +73,21 @@ def make_dotted(rng: random.Random) -> str:
     return f"{make_value('b62', 6, rng)}.{rng.choice(string.ascii_letters)}{make_value('b62', 5, rng)}"
 
 
+def make_any_password(rng: random.Random) -> str:
+    """Return a password of one of the kinds that people and programs make, most of them with signs."""
+    kind = rng.choice(("dotted", "chosen", "dashed", "signs", "signs", "letters"))
+    if kind == "dotted":
+        return make_dotted(rng)
+    if kind == "chosen":
+        return make_password(rng)
+    if kind == "dashed":
+        return f"{'-'.join(rng.sample(_WORDS, 2))}-{rng.randint(100, 9999)}"
+    body = make_value("b62", 8, rng)
+    return body + (rng.choice("!#%^*-_=+.~?@") + make_value("b62", 5, rng) if kind == "signs" else "")
+
+
 _MAKERS = {
+    "anypw": make_any_password,
     "pw": make_password,
     "safepw": make_safe_password,
     "lowpw": lambda rng: rng.choice(_WORDS) + str(rng.randint(10, 9999)),

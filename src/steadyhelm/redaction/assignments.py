@@ -25,7 +25,7 @@ _MAY_FOLLOW: Final = re.compile(
     r"|[ \t]{1,6}\S{0,60}[^\sA-Za-z.,]"
     r"|\((?:[A-Z]\w{2,30}(?:::\w{1,20})?\()?[^()]{0,80}[\"'`]|\{[ ]?\\{0,8}[\"'`]"
     r"|\\{0,8}[`\"\]]?,[\w\s,`\"\\\[\]]{0,200}\)\s{0,4}(?:VALUES|values)|[,;][\w ,;.-]{0,120}\\{1,8}[nr]"
-    r"|[,;][ ]{0,8}\\{0,8}(?:[\"']|(?:[vV]al|content|default|data|text)))",
+    r"|[,;][ ]{0,8}(?:<<)?\\{0,8}(?:[\"']|(?:[vV]al|content|default|data|text)))",
     re.ASCII,
 )
 """What comes behind a name when a value may follow: a first look, which passes all that any form can read."""
@@ -41,8 +41,8 @@ _SHORT_VALUE: Final = re.compile(
 _SEEN_AFTER: Final = 240
 _RESOURCE_BEFORE: Final = re.compile(r"\b(?:arn|urn):[\w:-]{1,70}:\Z")
 """The beginning of the name of a resource, such as a secret of AWS: its parts are joined by colons."""
-_CHANGED: Final = re.compile(r"\\{0,4}\"[ ]->[ ]\\{0,4}\"([^\"\\\r\n]{1,400})")
-"""The new value behind the old one, in the plan of a change."""
+_CHANGED: Final = re.compile(r"\\{0,4}([\"'`])[ ](?:->|to)[ ]\\{0,4}\1([^\"'`\\\r\n]{1,400})")
+"""The new value behind the old one, in the plan of a change or in a sentence."""
 _IN_MARKER: Final = re.compile(r"\[redacted: [^\]]{0,60}\Z")
 _REST: Final = re.compile(r"[^\s\"'\\]*")
 _BASIC: Final = re.compile(
@@ -147,13 +147,14 @@ def find_assigned(text: str, finder: NameFinder, *searches: re.Pattern[bytes]) -
 
 def _read_values(text: str, name: Name) -> Iterable[Value]:
     """Return the value of the first form that fits, or else those of a group."""
-    if _RESOURCE_BEFORE.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
+    before = text[max(0, name.start - _SEEN_BEFORE) : name.start]
+    if before.endswith(":") and _RESOURCE_BEFORE.search(before):
         return ()
     for read in FORMS:
         value = read(text, name)
         if value and value.start < value.end:
             changed = _CHANGED.match(text, value.end) if value.quote else None
-            return (value, Value(*changed.span(1), "")) if changed else (value,)
+            return (value, Value(*changed.span(2), "")) if changed else (value,)
     return find_group(text, name)
 
 

@@ -13,7 +13,7 @@ _MIN_ARGUMENT_CHARS: Final = 8
 
 _BLANKS: Final = r"(?:[ \t]|%20)"
 _COMMA: Final = re.compile(
-    rf"(?P<quote>[\])]?{QUOTE})?(?:{_BLANKS}{{0,4}},{SPACE}{{0,24}}|;s:\d{{1,5}}:)(?=[bu]?{QUOTE})"
+    rf"(?P<quote>[\])]?{QUOTE})?(?:{_BLANKS}{{0,4}},{SPACE}{{0,24}}(?:<<)?|;s:\d{{1,5}}:)(?=[bu]?{QUOTE})"
 )
 _CALL: Final = re.compile(rf"(?:\(|\{{)[ ]?(?:[A-Z]\w{{2,30}}(?:::\w{{1,20}})?\()?(?=[bfruN@]{{0,2}}{QUOTE})")
 _CHAIN: Final = re.compile(

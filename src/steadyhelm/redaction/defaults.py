@@ -9,6 +9,8 @@ from steadyhelm.redaction.quoting import OPERATOR, QUOTE, Value, read_value
 
 _SEEN_BEFORE: Final = 80
 
+_SEEN_BEHIND: Final = 320
+_ARGUMENT_BEGINS: Final = ("(", '"', "'")
 _KEY: Final = rf"{QUOTE}[\w.-]{{1,60}}{QUOTE}"
 _SOURCE: Final = (
     rf"{QUOTE}?\]?[ ]?{OPERATOR}[ ]?{QUOTE}?(?:<%=|\{{\{{)?[ ]?"
@@ -40,7 +42,8 @@ def read_default(text: str, name: Name) -> Value | None:
     if name.strength is Strength.HEADER:
         return None
     match = _DEFAULT.match(text, name.end)
-    if not match and _CHOICE_BEFORE.search(text[max(0, name.start - _SEEN_BEFORE) : name.start]):
+    before = text[max(0, name.start - _SEEN_BEFORE) : name.start]
+    if not match and before.endswith(_ARGUMENT_BEGINS) and _CHOICE_BEFORE.search(before):
         match = _ARGUMENT.match(text, name.end)
     value = read_value(text, match.end()) if match else None
     return value if value and is_likely_secret(text[value.start : value.end], name) else None
@@ -48,6 +51,8 @@ def read_default(text: str, name: Name) -> Value | None:
 
 def read_braced_default(text: str, name: Name) -> Value | None:
     """Return the default in the braces of a variable: `${DB_PASSWORD:-hunter2}`, `PASSWORD=${X:-hunter2}`."""
+    if text.find("}", name.end, name.end + _SEEN_BEHIND) < 0:
+        return None
     is_inside = text.startswith("${", max(0, name.start - 2))
     match = _OWN_DEFAULT.match(text, name.end) if is_inside else _OTHER_DEFAULT.match(text, name.end)
     is_secret = match and is_secret_value(match[1], name.text, name.strength)

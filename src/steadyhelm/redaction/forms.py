@@ -132,6 +132,8 @@ _LOGIN_BEFORE: Final = re.compile(
 _QUOTE: Final = re.compile(QUOTE)
 _SCHEME: Final = re.compile(r"([A-Za-z][\w-]{1,20})[ \t]+(\S.*)", re.DOTALL)
 _CODES: Final = frozenset({"passcode", "pin", "otp"})
+_SEEN_BEHIND: Final = 16
+_SERVER_ANSWERS: Final = re.compile(rf"{BREAK}(?:S: |< )?(?:230|530|\+OK|-ERR)[ \-]")
 _SCHEMES: Final = frozenset(
     {"bearer", "basic", "digest", "token", "apikey", "key", "negotiate", "oauth", "hawk", "ntlm", "bot"}
 )
@@ -182,8 +184,9 @@ def _is_assigned_secret(text: str, name: Name, match: re.Match[str], value: Valu
         return False
     if name.strength is Strength.WEAK:
         return is_weak_secret(content, name.text)
+    is_plain = "." in content and is_literal(text, name, match, value)
     if (
-        is_ordinary(content, is_quoted=False, is_literal=is_literal(text, name, match, value))
+        is_ordinary(content, is_quoted=False, is_literal=is_plain)
         or is_small_number(content, name.text)
         or names_a_secret(content, name.text)
     ):
@@ -321,7 +324,10 @@ def _is_next_secret(text: str, name: Name, word: str) -> bool:
     if name.text == "PASS" and (
         is_line or before.endswith(("C: ", "> ", "FTP: "))
     ):  # to a server of mail or files
-        return is_sent_password(word, text[text.find(word, name.end) + len(word) :][:1])
+        behind = text[text.find(word, name.end) + len(word) :][:_SEEN_BEHIND]
+        return is_sent_password(word, behind[:1]) or (
+            _SERVER_ANSWERS.match(behind) is not None and not is_ordinary(word)
+        )
     if word.isdigit() and name.text.lower() in _CODES:
         return is_secret_value(word, name.text, name.strength)
     if name.strength is not Strength.STRONG or text[name.end : name.end + 1] not in {" ", "\t"}:

@@ -21,7 +21,7 @@ _RESOURCES: Final = ("tok", "secret", "key", "auth", "cred", "cookie", "bearer")
 """Words of what has a name or an id itself: `secret db-1`, `token 3f2a9c11`."""
 _NAME_ENDINGS: Final = ("password", "passwd", "passphrase", "secret", "token", "key", "credentials")
 _SHORT_PASSWORDS: Final = ("pass", "passe", "pw", "pwd", "mdp", "sandi", "khau", "laluan", "geslo")
-_SHORT_FOREIGN_PASSWORDS: Final = ("passe", "mdp", "sandi", "khau", "laluan", "geslo")
+_SHORT_SAID_PASSWORDS: Final = ("pw", "passe", "mdp", "sandi", "khau", "laluan", "geslo")
 """Words that name a password in a sentence, too; in English `pass` also names a step."""
 _CARD_CODE: Final = re.compile(r"(?:cvv2?|cvc2?|csc|security_?code)\Z", re.IGNORECASE)
 """The name of the few digits on a card, which are a secret although they are a short number."""
@@ -93,7 +93,7 @@ def is_likely_secret(value: str, name: Name) -> bool:
     if names_password(name) and looks_dotted(value):
         return True
     lowered = name.text.lower()
-    is_password = name.strength > Strength.WEAK or lowered.endswith(_SHORT_FOREIGN_PASSWORDS)
+    is_password = name.strength > Strength.WEAK or lowered.endswith(_SHORT_SAID_PASSWORDS)
     if is_password and "tok" not in lowered and joins_words_and_number(value):
         return True
     return names_password(name) and looks_made(value)

@@ -13,12 +13,13 @@ _QUALIFIER: Final = (
     r"|[ \t]{1,3}(?:for|FOR|of|to|on|in|at|f\u00fcr|pour|para|di|de|do|da|dla"
     r"|k|ke|na|pro|till|zum|zur|der|des|del|della|van|voor|til|av|od|du)[ \t]{1,3}"
     r"(?:the )?[\"']?[\w.@:/-]{1,60}[\"']?(?:@[\"'][\w.%-]{1,60}[\"'])?(?: \w{1,20})?"
-    r"|[ ]d(?:'|\u2019|\\{1,4}u2019)ordine|[ ](?:we|I|you|they)[ ]\w{1,12})"
+    r"|[ ]d(?:'|\u2019|\\{1,4}u2019)ordine|[ ](?:we|I|you|they)[ ]\w{1,12}|[ ]number)"
 )
 _IS: Final = re.compile(
     rf"{QUOTE}?(?:'s[ \t]{{1,3}}|{_QUALIFIER}[ \t]{{0,3}}[:=][ \t]{{1,3}}|{_QUALIFIER}?[ \t]{{1,3}}"
     r"(?:(?:is|was|are|were|(?:will|might|may|should|must) be|(?:has|have|had) been|becomes|equals|remains"
-    r"|ist|lautet|war|est|sera|es|je|ser\u00e1|\u00e9|\u00e8|\\{1,4}u00e[89]|jest|\u00e4r|\\{1,4}u00e4r|er|now|set|changed|reset|updated|rotated"
+    r"|ist|lautet|war|est|sera|es|je|ser\u00e1|\u00e9|\u00e8|\\{1,4}u00e[89]|jest|\u00e4r|\\{1,4}u00e4r|er|now"
+    r"|(?:changed|updated|rotated|reset) from|set|changed|reset|updated|rotated"
     r"|just|simply|still|currently|to|as)(?:[ \t]{1,3}|:[ \t]{0,3})){1,4})"
 )
 _IS_FINNIC: Final = re.compile(r"[ \t]{1,3}on[ \t]{1,3}")

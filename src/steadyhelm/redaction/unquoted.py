@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from steadyhelm.redaction.named_values import Name
+from steadyhelm.redaction.named_values import Name, names_password
 from steadyhelm.redaction.quoting import Value
 from steadyhelm.redaction.values import MIN_MIXING, measure_mixing
 
@@ -14,6 +14,7 @@ _CODE_FOLLOWS: Final = frozenset({")", ",", "]", "}"})
 _LINE_ENDS: Final = frozenset({"", "\n", "\r", "\\", '"', "'"})
 _SETTING_BEGINS: Final = (";", "?", "&", '"', "'", "-D")
 """What is in front of a setting in an address or in the text of a connection."""
+_PASSWORD_ENDINGS: Final = ("password", "passwd", "pass", "pwd")
 _LINE_BEGIN: Final = re.compile(r"(?:\A|[\n\r\"']|\\[nr])[ \t]{0,40}(?:-[ ]{1,4})?[\"']?\Z")
 _BLOCK_ENDS: Final = re.compile(r"(?:\s|\\{1,4}[nrt]){0,40}[}\])]")
 """The end of an object in code; settings in lines have none."""
@@ -25,6 +26,9 @@ def is_literal(text: str, name: Name, match: re.Match[str], value: Value) -> boo
     operator, before = match["op"], text[max(0, name.start - _SEEN_BEFORE) : name.start]
     following = text[value.end : value.end + 1]
     if operator is None or before.endswith(("(", ", ")) or following in _CODE_FOLLOWS:
+        return False
+    is_password = names_password(name) or name.text.lower().endswith(_PASSWORD_ENDINGS)
+    if not is_password and not name.text.isupper():  # a token is drawn at random
         return False
     if match[0].endswith("=") and not match["gap"]:
         return following != ";" or name.text.isupper() or before.endswith(_SETTING_BEGINS)

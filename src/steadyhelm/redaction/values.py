@@ -37,11 +37,13 @@ _MADE_PASSWORD: Final = re.compile(
 )
 _WORDS_AND_NUMBER: Final = re.compile(r"[a-z]{3,20}(?:[-_.][a-z]{3,20}){1,4}[-_.]\d{1,4}\Z")
 _ABBREVIATIONS: Final = re.compile(
-    r"(?:[iI]18[nN]|l10n|k8s|e2e|p2p|[sS]3|[eE][cC]2|[oO][aA]uth2?|base(?:32|64)|b64|x509|md5|sha\d{1,3}|utf_?(?:8|16)"
+    r"b(?:ase)?(?:32|64)|(?:[iI]18[nN]|l10n|k8s|e2e|p2p|[sS]3|[eE][cC]2|[oO][aA]uth2?|x509|md5|sha\d{1,3}|utf_?(?:8|16)"
     r"|web3|h2|v\d{1,2}|u2f|rds\d?|float\d\d|int\d\d)(?![a-z0-9])"
 )
 """Parts of names of code that have digits in them."""
 _MIN_DOTTED_MIXING: Final = 0.25
+_MIN_LONG_MIXING: Final = 0.2
+"""With several digits."""
 _MIN_LETTERS_MIXING: Final = 0.18
 _MIN_DOTTED_DIGITS: Final = 2
 _BASE64_PAIR: Final = re.compile(r"[A-Za-z0-9+/]{6,2000}={0,2}\Z")
@@ -95,7 +97,8 @@ def is_reference(value: str, *, is_literal: bool = False) -> bool:
         return True
     if is_literal:
         return not has_digits and measure_mixing(plain) < _MIN_LETTERS_MIXING
-    return not has_digits or measure_mixing(plain) < _MIN_DOTTED_MIXING
+    is_long = sum(map(str.isdigit, plain)) >= _MIN_DOTTED_DIGITS
+    return not has_digits or measure_mixing(plain) < (_MIN_LONG_MIXING if is_long else _MIN_DOTTED_MIXING)
 
 
 def is_short_number(value: str) -> bool:
