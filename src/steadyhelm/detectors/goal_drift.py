@@ -305,11 +305,8 @@ class GoalDrift(Detector):
         return self._usual[1:]
 
     def _build_departure(self, event: TraceEvent, text: str, departure: Departure, runs: int) -> DriftEvent:
-        usual = (
-            f"usually {departure.limit:.2f} at most"
-            if departure.limit is not None
-            else "nothing of it is named"
-        )
+        limit = departure.limit
+        usual = "nothing of it is named" if limit is None else f"usually {limit:.2f} at most"
         return self._build_finding(
             event,
             text,
@@ -318,7 +315,7 @@ class GoalDrift(Detector):
             event_ids=list(self._memory.steps.proofs),
             facts={
                 "drift": round(departure.drift, 4),
-                "limit": None if departure.limit is None else round(departure.limit, 4),
+                "limit": None if limit is None else round(limit, 4),
                 "runs_learnt": runs,
             },
         )

@@ -7,7 +7,6 @@ when the journal is full, or memory where there is no journal.
 """
 
 import contextlib
-import functools
 import queue
 import threading
 import time
@@ -136,9 +135,8 @@ class Dispatch:
         return not dropped
 
     def _count_dropped(self, count: int) -> None:
-        reason = "queue full" if self._backlog.journal is None else "journal full"
-        reason = "recorded after close" if self._closed else reason
-        self._health.lose(reason, count)
+        full = "queue full" if self._backlog.journal is None else "journal full"
+        self._health.lose("recorded after close" if self._closed else full, count)
         self._backlog.note_counted(count)
 
     def hold(self, epoch: str, records: Sequence[Record]) -> None:
@@ -270,8 +268,8 @@ class Dispatch:
             with self._backlog.lock:
                 # Not by `is_alive`: a signal handler that raises in it makes a live thread count as ended.
                 if self._thread is None and not self._closed:
-                    run = functools.partial(self._run, mark := object())
-                    thread = threading.Thread(target=run, name=WRITER_NAME, daemon=True)
+                    mark = object()
+                    thread = threading.Thread(target=self._run, args=(mark,), name=WRITER_NAME, daemon=True)
                     thread.start()
                     self._thread, self._mark = thread, mark
         except RuntimeError as exc:  # no more threads, or the interpreter is shutting down
@@ -345,8 +343,8 @@ class Dispatch:
 
     def _may_linger(self) -> bool:
         """Return whether what came during a batch can wait for company: too little for another one."""
-        is_few = 0 < self._backlog.remaining < self._batch
-        return is_few and self._linger_s > 0 and not self._is_hurried and not self._closed
+        can_wait = self._linger_s > 0 and not self._is_hurried and not self._closed
+        return can_wait and 0 < self._backlog.remaining < self._batch
 
     def _wait_for_work(self) -> None:
         tick_s = REPEAT_S if self.repeated_job is not None else ADOPT_S
@@ -359,9 +357,8 @@ class Dispatch:
         except queue.Empty:
             pass
         self._is_hurried = False
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._wake.get_nowait()
+        while not self._wake.empty():  # nobody else takes from it
+            self._wake.get()
 
     def _pause(self, seconds: float) -> bool:
         """Wait before the next try, unless one is asked for; return False when there is to be none."""
