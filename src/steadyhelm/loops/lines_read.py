@@ -15,8 +15,8 @@ SAME_LINES_OF_LOOP: Final = 4
 
 _MAX_FILES: Final = 8
 _MAX_LINES: Final = 512
-_MAX_LINES_OF_READ: Final = 100
-_MAX_TEXT_CHARS: Final = 12_000
+_MAX_LINES_OF_READ: Final = 64
+_MAX_TEXT_CHARS: Final = 5_000
 _MIN_LINES: Final = 6
 _MIN_LINE_CHARS: Final = 4
 _MAX_NEW_SHARE: Final = 0.02

@@ -13,7 +13,7 @@ from steadyhelm.loops.similarity import find_slot
 
 SAME_USER_ANSWERS_OF_LOOP: Final = 4
 
-_MAX_ANSWER_CHARS: Final = 80
+_MAX_ANSWER_CHARS: Final = 48
 _MAX_ANSWER_WORDS: Final = 6
 _MAX_KEPT: Final = 8
 _MIN_NUMBER_DIGITS: Final = 3
@@ -92,7 +92,7 @@ class UserAnswers(Struct):
 
     def record(self, question: str, asked_id: str, text: str, answered_id: str) -> LoopMatch | None:
         """Record an answer, and return a match when it is the same as those before it."""
-        answer = read_answer(text)
+        answer = read_answer(text) if len(text) <= _MAX_ANSWER_CHARS else frozenset()
         if not answer:
             self.clear()
             return None
