@@ -275,9 +275,7 @@ class TestNoEffect:
         """
         An action after which something is still there has done nothing.
         """
-        steps = [
-            call("mouse_click", {"x": 500 + n, "y": 300}, "The popup is still visible") for n in range(6)
-        ]
+        steps = [call("mouse_click", {"x": 60 * n, "y": 300}, "The popup is still visible") for n in range(6)]
 
         assert [5] == reported(StagnationMemory(), run(*steps))
 

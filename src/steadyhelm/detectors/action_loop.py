@@ -14,7 +14,8 @@ class ActionLoop(LoopDetector):
     """Signal when a call, or a sequence of up to twelve, repeats with equal arguments and equal results.
 
     Three times in a row make a loop, four when other calls lie between or no results are known; six looks in
-    a row that were all made before, and four actions after which the same is seen.
+    a row that were all made before, and four actions after which the same is seen; and four deeds
+    that differ in nothing but the number they are given.
     New work, a new user message and a changed result are progress; a result that differs in identifiers alone
     has not changed. Waiting needs 25 looks and ten minutes.
     The call just made, made again at once, is noticed also where only empty fields, spacing and signs
@@ -33,7 +34,7 @@ class ActionLoop(LoopDetector):
     """
 
     name = "action_loop"
-    version = 6
+    version = 7
     observed_types = frozenset({TOOL_CALL, USER_MESSAGE, LLM_REQUEST})
     advice = "Change the approach: the same call has kept giving the same answer."
 

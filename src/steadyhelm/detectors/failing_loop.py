@@ -1,6 +1,6 @@
 """Notice an agent that keeps failing at the same thing."""
 
-from typing import Final, Self
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -13,19 +13,17 @@ from steadyhelm.events import (
     USER_MESSAGE,
     TraceEvent,
 )
-from steadyhelm.loops.halving import Halving
+from steadyhelm.loops.echoes import is_equal_but_echo
+from steadyhelm.loops.failures import Attempt, FailedCall, FailureRun
+from steadyhelm.loops.guessed_tools import GuessedTools
 from steadyhelm.loops.loop_detector import (
-    MAX_EVIDENCE_IDS,
     LoopDetector,
     LoopMatch,
     SegmentTracker,
     copy_memory,
     is_report_due,
-    split_words,
-    word_overlap,
 )
-from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, CallOutcome, hash_error
-from steadyhelm.loops.similarity import is_equal_but_echo
+from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, hash_error
 from steadyhelm.loops.steps import ToolStep, identify_call, read_step
 
 SAME_CALL_FAILURES: Final = 3
@@ -38,106 +36,8 @@ OUTAGES_OF_LOOP: Final = 8
 _SIMILAR_CALL_OVERLAP: Final = 0.4
 _MAX_STEPS_BETWEEN: Final = 8
 _MAX_CALLS: Final = 32
-# Calls with so few words cannot be told apart by them: the error alone counts.
-_MIN_WORDS_TO_COMPARE: Final = 3
 # What a caller reports about its own action is not a failure of the agent.
 _CALLER_EVENTS: Final = frozenset({CALL_REFUSED, GUIDANCE_DELIVERED, NOT_CARRIED_OUT})
-
-
-class Attempt(Struct, frozen=True):
-    """What is remembered of a call that failed, or whose result is not known yet."""
-
-    name: str
-    event_id: str
-    seq: int
-    started_seq: int | None
-    arguments: bytes
-    has_result: bool
-
-    @classmethod
-    def from_step(cls, step: ToolStep) -> Self:
-        """Return the attempt for a step."""
-        event = step.event
-        return cls(
-            event.action_name,
-            event.event_id,
-            event.seq,
-            event.started_seq,
-            step.arguments,
-            step.outcome.known,
-        )
-
-    def has_seen(self, seq: int) -> bool:
-        """Return whether the agent had seen the event with this `seq` when it made this call."""
-        return self.started_seq is None or self.started_seq > seq
-
-
-class FailedCall(Struct):
-    """A call that failed before, and how often.
-
-    The same call failing in the same way within one segment is plain repetition, which action_loop reports.
-    """
-
-    outcome: CallOutcome
-    segment: int
-    last_seq: int
-    last_step: int
-    ids: list[str]
-    count: int = 1
-    is_repetition: bool = True
-
-    def add(self, attempt: Attempt, step_number: int) -> None:
-        """Count one more failure of this call."""
-        self.count += 1
-        self.last_seq, self.last_step = attempt.seq, step_number
-        self.ids = [*self.ids, attempt.event_id][-MAX_EVIDENCE_IDS:]
-
-
-class FailureRun(Struct):
-    """Failures of calls that may differ, with the arguments of the latest; `error` is kept until hashed."""
-
-    arguments: bytes
-    segment: int
-    last_seq: int
-    last_step: int
-    ids: list[str]
-    is_repetition: bool
-    error: str = ""
-    error_hash: int = 0
-    first_error: str = ""
-    first_arguments: bytes = b""
-    count: int = 1
-    overlap: float = 1.0
-    halving: Halving = field(default_factory=Halving)
-    is_reported: bool = False
-
-    @classmethod
-    def start(cls, attempt: Attempt, step_number: int, segment: int, error: str = "") -> Self:
-        """Return a run of failures that begins with this attempt."""
-        ids, is_repetition = [attempt.event_id], attempt.has_result
-        run = cls(attempt.arguments, segment, attempt.seq, step_number, ids, is_repetition, error)
-        run.first_error, run.first_arguments = error, attempt.arguments
-        run.halving.record(attempt.arguments)
-        return run
-
-    def add(self, attempt: Attempt, step_number: int) -> None:
-        """Count one more failure, perhaps of another call."""
-        words, before = split_words(attempt.arguments), split_words(self.arguments)
-        if max(len(words), len(before)) >= _MIN_WORDS_TO_COMPARE:
-            self.overlap = min(self.overlap, word_overlap(words, before))
-        self.is_repetition &= words == before
-        self.arguments = attempt.arguments
-        self.halving.record(attempt.arguments)
-        self.count += 1
-        self.last_seq, self.last_step = attempt.seq, step_number
-        self.ids = [*self.ids, attempt.event_id][-MAX_EVIDENCE_IDS:]
-
-    def has_error(self, error_hash: int) -> bool:
-        """Return whether its error has this hash; its own hash is costly, and computed on first use."""
-        if not self.error_hash:
-            self.error_hash = hash_error(self.error)
-            self.error = ""
-        return self.error_hash == error_hash
 
 
 class FailureMemory(Struct):
@@ -158,6 +58,7 @@ class FailureMemory(Struct):
     message_step: int = 0
     outages: dict[int, FailedCall] = field(default_factory=dict)
     without_result: Attempt | None = None
+    guesses: GuessedTools = field(default_factory=GuessedTools)
 
     def observe(self, event: TraceEvent) -> LoopMatch | None:
         """Record an event, and return what it fails at again, if anything; the surest of several."""
@@ -228,6 +129,7 @@ class FailureMemory(Struct):
             self.commands.pop(call_key, None)
             if overcome is not None:
                 self.errors.clear()  # trying again helped: the errors so far are no dead end
+        self.guesses.clear()
         self.in_a_row = None
 
     def _record_failure(self, step: ToolStep) -> LoopMatch | None:
@@ -241,6 +143,7 @@ class FailureMemory(Struct):
             self._match_call(step, attempt),
             self._match_command(step, attempt),
             self._match_error(attempt, step.outcome.sample),
+            self.guesses.observe(step),
         )
         if any(it is not None and self.segment.is_asked(step.event, it.count) for it in found):
             return None
@@ -372,7 +275,7 @@ class FailingLoop(LoopDetector):
     """
 
     name = "failing_loop"
-    version = 4
+    version = 5
     observed_types = frozenset({TOOL_CALL, USER_MESSAGE, STATE_TRANSITION})
     advice = "Find out why it fails before trying again."
 

@@ -6,9 +6,15 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL, USER_MESSAGE, TraceEvent
-from steadyhelm.loops.content_words import list_content_words, says_nothing_else, thought_overlap
+from steadyhelm.loops.content_words import (
+    list_content_words,
+    list_promised,
+    says_nothing_else,
+    thought_overlap,
+)
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopDetector, LoopMatch, hash_text
 from steadyhelm.loops.similarity import list_identifiers, name_different_things
+from steadyhelm.loops.user_answers import UserAnswers
 from steadyhelm.loops.user_words import is_go_on
 
 SAME_REPLIES_OF_LOOP: Final = 3
@@ -30,6 +36,7 @@ _MAX_EARLIER_REPLIES: Final = 16
 _MAX_TURNS: Final = 8
 _SIMILAR_THOUGHT: Final = 0.6
 
+_ASKING_PARTS: Final = ("?", "lease", "ell me", "et me know")
 # What a person writes on purpose may look alike line by line: code, tables, lists, headings, quotes.
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _MARKED_LINE: Final = re.compile(r"(?m)^[^\S\n]*(?:[|>#].*|(?:[-*+]|\d+[.)])\s.*)$")
@@ -43,16 +50,21 @@ class RepeatedPassage(NamedTuple):
 
 
 class EarlierReply(Struct):
-    """A short reply given since anything was done."""
+    """A short reply given since anything was done.
+
+    `is_part` is whether another reply followed it before the user spoke, and said something else.
+    """
 
     text: str
     event_id: str
+    is_part: bool = False
 
 
 class ReplyMemory(Struct):
     """The latest reply, how often it was given with no tool call in between, and the replies since then.
 
-    `earlier` holds those since the user last spoke, `turns` those of all turns.
+    `earlier` holds those since the user last spoke, `turns` those of all turns, `answers` the questions that
+    the user keeps answering the same. `is_turn_open` says that the user has not spoken since the last reply.
     """
 
     reply: int = 0
@@ -60,6 +72,8 @@ class ReplyMemory(Struct):
     ids: list[str] = field(default_factory=list)
     earlier: list[EarlierReply] = field(default_factory=list)
     turns: list[EarlierReply] = field(default_factory=list)
+    answers: UserAnswers = field(default_factory=UserAnswers)
+    is_turn_open: bool = False
 
     def observe(self, event: TraceEvent) -> LoopMatch | None:
         """Record an event, and return what the reply repeats, if anything."""
@@ -67,9 +81,11 @@ class ReplyMemory(Struct):
             self.reply = 0
             self.earlier.clear()
             self.turns.clear()
+            self.answers.clear()
+            self.is_turn_open = False
             return None
-        if event.action_type == USER_MESSAGE and (event.is_answer or not is_go_on(event.text)):
-            self.earlier.clear()
+        if event.action_type == USER_MESSAGE:
+            return self._record_answer(event)
         if event.action_type != LLM_REQUEST:
             return None
         text = event.text
@@ -90,17 +106,32 @@ class ReplyMemory(Struct):
             text, event.event_id
         )
 
+    def _record_answer(self, event: TraceEvent) -> LoopMatch | None:
+        """Record what the user says, and return a match when it answers several questions in turn."""
+        if event.is_answer or not is_go_on(event.text):
+            self.earlier.clear()
+        was_open, self.is_turn_open = self.is_turn_open, False
+        if not was_open or not self.turns or not _asks(self.turns[-1].text):
+            self.answers.clear()
+            return None
+        asked = self.turns[-1]
+        return self.answers.record(asked.text, asked.event_id, event.text, event.event_id)
+
     def _match_turn(self, text: str, event_id: str) -> LoopMatch | None:
         """Match a reply that says nothing but what earlier ones said, whatever the user wrote in between."""
+        was_open, self.is_turn_open = self.is_turn_open, True
         if len(text) > _MAX_THOUGHT_CHARS:
             return None
+        if was_open and self.turns and not _says_same(self.turns[-1].text, text):
+            self.turns[-1].is_part = True
         similar: list[EarlierReply] = []
         if len(self.turns) >= SAME_TURNS_OF_LOOP - 1:
             words, names = list_content_words(text), list_identifiers(text)
             similar = [
                 it
                 for it in self.turns
-                if says_nothing_else(list_content_words(it.text), words)
+                if not it.is_part
+                and says_nothing_else(list_content_words(it.text), words)
                 and not name_different_things(list_identifiers(it.text), names)
             ]
         self.turns = [*self.turns, EarlierReply(text, event_id)][-_MAX_TURNS:]
@@ -126,10 +157,14 @@ class ReplyMemory(Struct):
         similar: list[EarlierReply] = []
         if len(self.earlier) >= SAME_THOUGHTS_OF_LOOP - 1:
             words, names = list_content_words(text), list_identifiers(text)
+            promise = list_promised(text)
             similar = [
                 it
                 for it in self.earlier
-                if thought_overlap(list_content_words(it.text), words) >= _SIMILAR_THOUGHT
+                if (
+                    thought_overlap(list_content_words(it.text), words) >= _SIMILAR_THOUGHT
+                    or says_nothing_else(list_promised(it.text), promise)
+                )
                 and not name_different_things(list_identifiers(it.text), names)
             ]
         self.earlier = [*self.earlier, EarlierReply(text, event_id)][-_MAX_EARLIER_REPLIES:]
@@ -166,7 +201,8 @@ class ReplyMemory(Struct):
 class RepetitiveText(LoopDetector):
     """Signal when one reply says the same again and again, or the same reply comes three times in a row.
 
-    Four replies that come back to the same thoughts in other words, with nothing done in between, count too.
+    Four replies that come back to the same thoughts in other words, with nothing done in between, count too,
+    and four questions that the user answers the same.
     Lists, tables, code and dividers may repeat.
 
     >>> said_at(RepetitiveText(), "I will end the turn now. " * 8)
@@ -176,12 +212,23 @@ class RepetitiveText(LoopDetector):
     """
 
     name = "repetitive_text"
-    version = 2
+    version = 3
     observed_types = frozenset({LLM_REQUEST, TOOL_CALL, USER_MESSAGE})
     advice = "Do not say it again: name the next step in one sentence, and take it."
 
     def __init__(self) -> None:
         self._memory = ReplyMemory()
+
+
+def _asks(text: str) -> bool:
+    for part in _ASKING_PARTS:  # noqa: SIM110 - every user's message goes through it, and a generator costs more
+        if part in text:
+            return True
+    return False
+
+
+def _says_same(one: str, other: str) -> bool:
+    return one == other or says_nothing_else(list_content_words(one), list_content_words(other))
 
 
 def _get_score(match: LoopMatch) -> float:

@@ -9,7 +9,9 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.findings import DriftEvent
+from steadyhelm.loops.echoes import remove_echo
 from steadyhelm.loops.effects import is_screen_action
+from steadyhelm.loops.lines_read import LinesRead
 from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
     LoopDetector,
@@ -21,19 +23,29 @@ from steadyhelm.loops.loop_detector import (
     word_overlap,
 )
 from steadyhelm.loops.outcomes import UNKNOWN, CallOutcome
-from steadyhelm.loops.questions import Relation, read_question, relate_questions, says_nothing
+from steadyhelm.loops.questions import says_nothing, says_refused
 from steadyhelm.loops.rewordings import RewordingMemory
 from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_question
 from steadyhelm.loops.steps import ToolStep, find_path, read_step
+from steadyhelm.loops.targets import TargetRelation, puts_many, relate_calls
+from steadyhelm.loops.user_answers import asks_user, is_specific, read_answer
 
 SAME_ANSWERS_OF_LOOP: Final = 6
 SAME_ANSWERS_REWORDED: Final = 3
 SAME_NOTHING_REWORDED: Final = 4
 SAME_ANSWERS_OF_BATCH: Final = 12
 SAME_FILE_UNCHANGED: Final = 4
+SAME_TARGET_OF_LOOP: Final = 4
+SAME_PAGE_OF_LOOP: Final = 4
+LONG_ANSWERS_OF_LOOP: Final = 8
 
 _REWORDED_OVERLAP: Final = 0.8
 _MIN_SHARE: Final = 0.6
+_LONG_ANSWER_CHARS: Final = 600
+"""An answer of more characters, equal for other targets, is no acknowledgement and no verdict on each."""
+_MIN_PAGE_CHARS: Final = 60
+_MIN_ANSWER_CHARS: Final = 16
+_MAX_VARYING_SIZE: Final = 480
 
 # An acknowledgement may rightly come many times.
 _ACKNOWLEDGES: Final = re.compile(
@@ -60,7 +72,7 @@ class RepeatedAnswer(Struct):
     relations: dict[str, int] = field(default_factory=dict)
     path: str = ""
 
-    def has_mostly(self, *relations: Relation) -> bool:
+    def has_mostly(self, *relations: TargetRelation) -> bool:
         """Return whether most questions were related to the one before in one of these ways."""
         found = sum(self.relations.get(it, 0) for it in relations)
         return found >= _MIN_SHARE * (self.count - 1)
@@ -74,6 +86,7 @@ class StagnationMemory(Struct):
     searches: SearchMemory = field(default_factory=SearchMemory)
     rewordings: RewordingMemory = field(default_factory=RewordingMemory)
     steps: int = 0
+    lines: LinesRead = field(default_factory=LinesRead)
 
     def observe(
         self, event: TraceEvent, answers: int | None = None, searches: int | None = None
@@ -86,6 +99,7 @@ class StagnationMemory(Struct):
             return self.observe_step(read_step(event), answers, searches)
         if self.segment.record_message(event):
             self._start_segment()
+            self.rewordings.clear_notes()
         return None
 
     def foresee(
@@ -122,6 +136,8 @@ class StagnationMemory(Struct):
             enough = searches or SIMILAR_SEARCHES_OF_LOOP
             found = self.searches.observe(step, enough, is_foreseen=is_foreseen) or found
         found = self.rewordings.observe(step) or found
+        if found is None or found.noticed_only:
+            found = self.lines.observe(step) or found
         if found is None or self.segment.is_asked(step.event, found.count) or step.event.tool_kind == "batch":
             return None
         return found
@@ -130,6 +146,7 @@ class StagnationMemory(Struct):
         self.answer = None
         self.searches.clear()
         self.rewordings.clear()
+        self.lines.clear()
 
     def _match_answer(self, step: ToolStep, enough: int | None) -> LoopMatch | None:
         answer, event, outcome = self.answer, step.event, step.outcome
@@ -145,7 +162,9 @@ class StagnationMemory(Struct):
         if arguments == answer.arguments or not step.has_seen(answer.last_seq):
             return None  # the same question: action_loop counts it
         overlap = _overlap(arguments, answer.arguments)
-        relation = relate_questions(read_question(answer.arguments), read_question(arguments))
+        relation = relate_calls(answer.arguments, arguments)
+        if relation == "same" and puts_many(answer.tool):
+            relation = "number"
         answer.relations[relation] = answer.relations.get(relation, 0) + 1
         is_adjacent = self.steps - answer.last_step == 1
         answer.count += 1
@@ -162,7 +181,8 @@ class StagnationMemory(Struct):
 class Stagnation(LoopDetector):
     """Signal when different questions get the same answer, or one question is asked again in other words.
 
-    Equal short answers about another thing each time are a batch, and no loop.
+    Equal short answers about another thing each time are a batch, and no loop; one target in other spellings
+    and one list under other page numbers are no other things, and lines of a file read before are not new.
     A task delegated, and a plan written, four times in other words to the same end count too.
     Waiting and work done do not count.
 
@@ -172,7 +192,7 @@ class Stagnation(LoopDetector):
     """
 
     name = "stagnation"
-    version = 4
+    version = 5
     advice = "Use what is known, or look somewhere else: asking again brings the same."
 
     _memory: StagnationMemory
@@ -202,7 +222,20 @@ class Stagnation(LoopDetector):
 
 def _is_same_answer(answer: RepeatedAnswer, step: ToolStep) -> bool:
     before, now = answer.outcome, step.outcome
-    return before.equals(now) or before.equals_but_echo(now, answer.arguments, step.arguments)
+    if before.equals(now) or before.equals_but_echo(now, answer.arguments, step.arguments):
+        return True
+    if asks_user(answer.tool):
+        one, other = read_answer(before.sample), read_answer(now.sample)
+        return bool(one and other) and (one <= other or other <= one)
+    if now.size > _MAX_VARYING_SIZE or before.sample[:8] != now.sample[:8]:
+        return False
+    # One call in two spellings has one answer, but for what is made up for each request.
+    varying = before.find_varying_words(now)
+    return (
+        varying is not None
+        and not varying.numbers
+        and relate_calls(answer.arguments, step.arguments) == "same"
+    )
 
 
 def _judge_answer(
@@ -237,8 +270,11 @@ def _judge_answer(
 def _find_patience(step: ToolStep, answer: RepeatedAnswer) -> tuple[int, bool]:
     """Return from how many equal answers it is a loop, and whether it may be a batch, which is none."""
     text = step.outcome.sample
-    if answer.has_mostly("wording", "spelling"):
-        if says_nothing(text):
+    enough = _find_patience_for_target(step, answer, text)
+    if enough is not None:
+        return enough, False
+    if answer.has_mostly("wording", "spelling", "same"):
+        if _says_nothing_but_echo(text, step.arguments):
             return SAME_NOTHING_REWORDED, False
         if answer.has_mostly("wording") and _ACKNOWLEDGES.match(text) is None:
             return (
@@ -248,9 +284,40 @@ def _find_patience(step: ToolStep, answer: RepeatedAnswer) -> tuple[int, bool]:
     has_no_effect = step.outcome.says_unchanged and (answer.path or is_screen_action(answer.tool))
     if has_no_effect or _is_open_search(step, answer):
         return SAME_FILE_UNCHANGED if has_no_effect and answer.path else SAME_ANSWERS_OF_LOOP, False
-    if step.outcome.is_short or answer.has_mostly("value"):
+    return _find_patience_for_targets(step, answer)
+
+
+def _find_patience_for_target(step: ToolStep, answer: RepeatedAnswer, text: str) -> int | None:
+    """Return from how many answers it is a loop where one target was asked for each time, else None."""
+    if asks_user(answer.tool) and is_specific(read_answer(text)) and not answer.has_mostly("value", "number"):
+        return SAME_TARGET_OF_LOOP
+    if answer.has_mostly("same", "aside") and says_refused(text):
+        return SAME_TARGET_OF_LOOP
+    if _ACKNOWLEDGES.match(text) is not None:
+        return None
+    if answer.has_mostly("same") and step.outcome.size >= _MIN_ANSWER_CHARS:
+        return SAME_TARGET_OF_LOOP
+    is_page = step.outcome.size >= _MIN_PAGE_CHARS or "\n" in text.strip()
+    if answer.has_mostly("page", "same") and is_page and not says_nothing(text):
+        return SAME_PAGE_OF_LOOP
+    return None
+
+
+def _says_nothing_but_echo(text: str, arguments: bytes) -> bool:
+    """Return whether an answer says that there is nothing, or only repeats what was asked."""
+    rest = remove_echo(text, arguments)
+    return not any(map(str.isalnum, rest)) or says_nothing(rest)
+
+
+def _find_patience_for_targets(step: ToolStep, answer: RepeatedAnswer) -> tuple[int, bool]:
+    """Return from how many answers it is a loop where they may be about other targets, and be a batch."""
+    if step.outcome.is_short:
         return SAME_ANSWERS_OF_BATCH, True
-    if answer.has_mostly("number"):
+    if step.outcome.size > _LONG_ANSWER_CHARS and answer.has_mostly("value", "number", "page", "aside"):
+        return LONG_ANSWERS_OF_LOOP, False
+    if answer.has_mostly("value"):
+        return SAME_ANSWERS_OF_BATCH, True
+    if answer.has_mostly("number", "aside", "page"):
         return SAME_ANSWERS_OF_BATCH, False
     return SAME_ANSWERS_OF_LOOP, False
 
@@ -260,7 +327,7 @@ def _is_open_search(step: ToolStep, answer: RepeatedAnswer) -> bool:
     text = step.outcome.sample
     return (
         find_question(step.event.action_name, step.event.input_data) is not None
-        and not answer.has_mostly("value", "number")
+        and not answer.has_mostly("value", "number", "page", "aside")
         and not says_nothing(text)
         and _ONE_TO_THREE_WORDS.match(text) is None
     )

@@ -6,6 +6,7 @@ from zlib import crc32
 
 from msgspec import Struct, field
 
+from steadyhelm.loops.deeds import find_new_ids, is_deed
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS
 from steadyhelm.loops.outcomes import CallOutcome, extract_text
 from steadyhelm.loops.questions import says_same_nothing
@@ -78,7 +79,7 @@ class RepeatedCall(Struct):
     """A call made before in this segment, its outcome, and how often it was made.
 
     `numbers` are those that varied in otherwise equal results, `news` how many new results the segment had
-    when it was last made.
+    when it was last made. `is_deed` says that it did the same again and only got another number for it.
     """
 
     outcome: CallOutcome
@@ -91,6 +92,7 @@ class RepeatedCall(Struct):
     in_a_row: int = 1
     numbers: tuple[tuple[float, ...], ...] = ()
     page: RotatingPage | None = None
+    is_deed: bool = False
 
     @classmethod
     def start(cls, step: ToolStep, step_number: int, news: int, busy_s: float) -> Self:
@@ -110,7 +112,7 @@ class RepeatedCall(Struct):
             return find_volatile_parts(outcome.sample)
         if takes_next(step.event.action_name):
             return None
-        varying = self._find_varying(step)
+        varying = self._find_number_of_deed(step) or self._find_varying(step)
         if varying is None and self.page is not None and not outcome.failed:
             return self.page.replace(extract_text(step.event.output_data))
         return varying
@@ -121,6 +123,11 @@ class RepeatedCall(Struct):
         if step.kind == "look" and not step.outcome.failed and not step.outcome.is_short:
             record.page = RotatingPage.read(extract_text(step.event.output_data))
         return record
+
+    def _find_number_of_deed(self, step: ToolStep) -> tuple[str, ...] | None:
+        made = find_new_ids(self.outcome.sample, step.outcome.sample) if is_deed(step) else None
+        self.is_deed = self.is_deed or made is not None
+        return made
 
     def _find_varying(self, step: ToolStep) -> tuple[str, ...] | None:
         seen, outcome = self.outcome, step.outcome

@@ -9,6 +9,9 @@ _STEM_CHARS: Final = 6
 _MIN_STEM_CHARS: Final = 4
 _MIN_SHARED_SHARE: Final = 0.35
 
+_MAX_PROMISE_CHARS: Final = 160
+
+_ANY_WORD: Final = re.compile(r"[^\W\d_]+|\d+")
 _CONTENT_WORD: Final = re.compile(r"[^\W\d_]{3,}|\d+")
 _ENDINGS: Final = ("ing", "ed", "es", "s")
 
@@ -53,6 +56,30 @@ def list_content_words(text: str) -> frozenset[str]:
     """
     stems = map(_stem, _CONTENT_WORD.findall(text.lower()[:2000]))
     return frozenset([stem for stem in stems if stem not in _COMMON_WORDS][:_MAX_CONTENT_WORDS])
+
+
+_PROMISE: Final = re.compile(
+    r"\b(?:i(?:'ll| will| shall| am| should| need to)|i'm|let me|let us|let's|next|now)\b", re.IGNORECASE
+)
+_WORDS_OF_PROMISE: Final = frozenset(
+    """
+    a about ahead also am an and again at be begin by can do first for from go going have i in into is it its
+    just let ll me must my need next next now of on once our should shall so start that the them then there
+    these this those to try us want we will with you your
+    """.split()  # noqa: SIM905 - the same
+)
+
+
+def list_promised(text: str) -> frozenset[str]:
+    """Return the stems of the words that say what a short reply promises to do; none for another reply.
+
+    >>> sorted(list_promised("Now let me search the flights."))
+    ['flight', 'search']
+    """
+    if len(text) > _MAX_PROMISE_CHARS or _PROMISE.search(text) is None:
+        return frozenset()
+    words = _ANY_WORD.findall(text.lower())
+    return frozenset(_stem(word) for word in words if _stem(word) not in _WORDS_OF_PROMISE)
 
 
 def content_overlap(one: frozenset[str], other: frozenset[str]) -> float:

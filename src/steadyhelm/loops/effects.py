@@ -3,17 +3,22 @@
 import functools
 import re
 from typing import Any, Final
+from zlib import crc32
 
 from msgspec import Struct, field
 
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
-from steadyhelm.loops.outcomes import CallOutcome
+from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, CallOutcome, extract_text
+from steadyhelm.loops.retried_actions import RetriedAction
 from steadyhelm.loops.steps import ToolStep
 
 SAME_VIEWS_OF_LOOP: Final = 4
 
 _MAX_VIEWS: Final = 8
 _MIN_VIEW_CHARS: Final = 24
+_MAX_VIEW_CHARS: Final = 16_384
+_MADE_UP_CHARS: Final = b"0123456789abcdefABCDEF:.-+TZPM"
+"""What times and identifiers consist of: the other letters of a text tell whether it has changed."""
 _MIN_PAGE_LINES: Final = 3
 _MIN_TARGET_CHARS: Final = 4
 _MAX_TARGET_CHARS: Final = 200
@@ -41,22 +46,30 @@ class _Action(Struct, frozen=True):
 
 
 class _View(Struct):
-    """What was seen after an action, and after how many actions it looked the same."""
+    """What was seen after an action, and after how many actions it looked the same.
+
+    `letters` is a checksum of the letters of a long text, of which the outcome keeps the two ends only.
+    """
 
     outcome: CallOutcome
     ids: list[str]
     count: int = 1
+    letters: int = 0
 
 
 class ActionEffects(Struct):
-    """What was looked at right after an action, and whether it ever changed."""
+    """What was looked at right after an action, and whether it ever changed.
+
+    `retried` is the latest action itself, made on one target again and again.
+    """
 
     action: _Action | None = None
     views: dict[int, _View] = field(default_factory=dict)
+    retried: RetriedAction | None = None
 
     def clear(self) -> None:
         """Forget everything."""
-        self.action = None
+        self.action = self.retried = None
         self.views.clear()
 
     def observe(self, step: ToolStep) -> LoopMatch | None:
@@ -67,9 +80,13 @@ class ActionEffects(Struct):
             self.action = None
             return self._match_view(step, PAGE_KEY, event.event_id)
         if step.kind == "work":
+            retried = self._match_retried(step)
+            if retried is not None:
+                return retried
             targets = () if on_screen else _list_targets(event.input_data)
             self.action = _Action(on_screen, targets, event.event_id)
             return None
+        self.retried = None
         action = self.action
         if action is None:
             return None
@@ -80,10 +97,16 @@ class ActionEffects(Struct):
             else None
         )
 
+    def _match_retried(self, step: ToolStep) -> LoopMatch | None:
+        """Match an action made on one target again and again, whatever the place or the value."""
+        self.retried = RetriedAction.follow(self.retried, step)
+        return None if self.retried is None else self.retried.match()
+
     def _match_view(self, step: ToolStep, key: int, *event_ids: str) -> LoopMatch | None:
         seen = self.views.pop(key, None)
-        if seen is None or not _looks_same(seen.outcome, step.outcome):
-            seen = _View(step.outcome, list(event_ids))
+        letters = _hash_letters(step) if step.outcome.size > MAX_SAMPLE_CHARS else 0
+        if seen is None or seen.letters != letters or not _looks_same(seen.outcome, step.outcome):
+            seen = _View(step.outcome, list(event_ids), letters=letters)
         else:
             seen.count += 1
             seen.ids = [*seen.ids, *event_ids][-MAX_EVIDENCE_IDS:]
@@ -118,6 +141,12 @@ def _looks_same(before: CallOutcome, now: CallOutcome) -> bool:
         return True
     varying = before.find_varying_words(now)
     return varying is not None and varying.is_made_up
+
+
+def _hash_letters(step: ToolStep) -> int:
+    """Return a checksum of the letters of a long result, without digits and what a machine may make up."""
+    text = extract_text(step.event.output_data)[:_MAX_VIEW_CHARS]
+    return crc32(text.encode("utf-8", "replace").translate(None, _MADE_UP_CHARS))
 
 
 def _shows_page(step: ToolStep) -> bool:

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_bytes
-from steadyhelm.loops.similarity import VaryingWords, find_varying_words, is_equal_but_echo
+from steadyhelm.loops.echoes import is_equal_but_echo
+from steadyhelm.loops.similarity import VaryingWords, find_varying_words
 from steadyhelm.noise import is_equal_without_noise, mask_noise, mask_numbers
 
 _HEAD_CHARS: Final = 320
@@ -186,6 +187,8 @@ class CallOutcome(Struct, frozen=True):
         # The patterns are costly: they are tried only on texts of about the same size.
         if abs(self.size - other.size) > _MAX_SIZE_DIFFERENCE or not self.sample:
             return False
+        if self.size > MAX_SAMPLE_CHARS and self.sample == other.sample:
+            return False  # what is kept of them is equal, so that what is not has changed
         return is_equal_without_noise(self.sample, other.sample)
 
     def find_varying_words(self, other: "CallOutcome") -> VaryingWords | None:
@@ -304,6 +307,8 @@ def looks_failed(text: str, *, is_error: bool) -> bool:
         or "permission denied" in lowered
         or "is not recognized" in lowered
         or "no replacement was performed" in lowered
+        or "no such tool" in lowered
+        or "unknown tool" in lowered
         or ("try again" in lowered and _REJECTION.search(lowered) is not None)
     )
 

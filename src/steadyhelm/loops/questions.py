@@ -28,9 +28,26 @@ _SAYS_NOTHING: Final = re.compile(
     r"|items?)"
     r"|nothing|does ?n[o']t exist|do not exist|could ?n[o']t (?:be )?(?:find|found|locate)|unable to"
     r"|cannot find|there (?:is|are|was|were) no\b"
+    r"|(?:matches|hits|results|total|count)\W{1,4}0\b"
     r"|can'?t find|unknown|no one|did not find|0 results|without (?:success|a result))",
     re.IGNORECASE | re.DOTALL,
 )
+
+
+_REFUSES: Final = re.compile(
+    r"\b(?:rejected|denied|blocked|forbidden|refused|unauthori[sz]ed|captcha|robot|content (?:filter|policy)"
+    r"|not (?:allowed|permitted|authori[sz]ed|available)|unavailable|paywall|(?:sign|log) ?in to|too many)\b",
+    re.IGNORECASE,
+)
+
+
+def says_refused(text: str) -> bool:
+    """Return whether an answer refuses what was asked.
+
+    >>> says_refused("Rejected by the content filter."), says_refused("saved to logo.png")
+    (True, False)
+    """
+    return _REFUSES.search(text) is not None
 
 
 def says_nothing(text: str) -> bool:

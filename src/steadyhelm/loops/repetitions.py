@@ -146,7 +146,7 @@ class RepetitionMemory(Struct):
         seen.add(step, self.steps, self.news, self.busy_s)
         self.calls.keep(step.call_key, seen)
         is_polling = is_polling or self._is_paced(step, seen)
-        if seen.has_course or self.segment.is_asked(step.event, seen.count):
+        if (seen.has_course and not seen.is_deed) or self.segment.is_asked(step.event, seen.count):
             return None
         match = (
             self._judge_wait(step, seen)
@@ -315,7 +315,7 @@ def _judge_repeat(
     elif not outcome.known:
         enough = REPEATS_WITHOUT_RESULTS
     else:
-        enough = REPEATS_IN_A_ROW if is_in_a_row else REPEATS_SPREAD_OUT
+        enough = REPEATS_IN_A_ROW if is_in_a_row and not seen.is_deed else REPEATS_SPREAD_OUT
     # Between new results a status is looked at again, and a start made anew, without going in circles.
     is_status = (
         had_news
@@ -332,7 +332,7 @@ def _judge_repeat(
         sequence=(name,),
         message=f"{name} called {seen.count} times {how} with the same arguments{_name_result(step)}",
         noticed_only=is_status or step.event.tool_kind == "idempotent",
-        most=1.0 if outcome.known else SCORE_WITHOUT_RESULTS,
+        most=SCORE_WITHOUT_RESULTS if seen.is_deed or not outcome.known else 1.0,
         declare="idempotent" if is_status else "",
     )
 

@@ -9,9 +9,7 @@ import re
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-import msgspec
-
-from steadyhelm.noise import find_difference, mask_noise
+from steadyhelm.noise import mask_noise
 
 _MAX_VARYING_SHARE: Final = 0.25
 _MAX_VARYING_WORDS: Final = 10
@@ -22,20 +20,16 @@ _MIN_OPAQUE_CHARS: Final = 8
 _MAX_LOOK_AHEAD: Final = 4
 _MIN_ID_DIGITS: Final = 4
 _MAX_COMPARED_WORDS: Final = 160
-_MIN_ECHO_CHARS: Final = 3
-_MIN_WORDS_BESIDE_ECHO: Final = 2
 _MAX_NAME_CHARS: Final = 60
 _SAME_NAME_SHARE: Final = 0.65
 
-_TOKEN: Final = re.compile(r"[^\s\"',;:()\[\]{}<>=|?&]+")
+TOKEN: Final = re.compile(r"[^\s\"',;:()\[\]{}<>=|?&]+")
 _NUMBER: Final = re.compile(r"[-+$#]?\d+(?:[.,]\d+)*(?:%|[a-zA-Z]{0,2})\.?\Z")
 _SHARE_OF_WHOLE: Final = re.compile(r"\d{1,6}/\d{1,6}\Z")
 """A count beside its total, such as 3/25: it says how far something is."""
 _IDENTIFIER: Final = re.compile(r"[\d_]|\w\.\w\w")
-_LETTER: Final = re.compile(r"[^\W\d_]")
 _DIGIT_BETWEEN_LETTERS: Final = re.compile(r"[a-zA-Z]\d+[a-zA-Z]|\d[a-zA-Z]+\d")
 """Letters and digits in turn, as in random text: `3edc1f`, not `invoice-2024`."""
-_ECHO_RUN: Final = re.compile(r"~(?:[^\w~]{0,4}~)+")
 
 # A word after one of these says how far something is, or how it stands: it is progress when it changes.
 _PROGRESS_LABELS: Final = frozenset(
@@ -121,7 +115,7 @@ def find_varying_words(one: str, other: str, *, cut_at: int = 0) -> VaryingWords
     if cut_at:
         before, after = _join_parts(one, other, cut_at)
     else:
-        before, after = (_TOKEN.findall(mask_noise(_AUDIENCE.sub("~", text))) for text in (one, other))
+        before, after = (TOKEN.findall(mask_noise(_AUDIENCE.sub("~", text))) for text in (one, other))
     shorter = min(len(before), len(after))
     if max(len(before), len(after)) > _MAX_COMPARED_WORDS or shorter <= _MIN_WORDS_BESIDE_OPAQUE:
         return None
@@ -165,7 +159,7 @@ def mask_made_up(text: str) -> str:
     'session ~, ~ visits, 4 rows'
     """
     text = _AUDIENCE.sub("~", text)
-    return _TOKEN.sub(lambda found: "~" if _is_opaque(found[0]) else found[0], text)
+    return TOKEN.sub(lambda found: "~" if _is_opaque(found[0]) else found[0], text)
 
 
 def _is_opaque(word: str) -> bool:
@@ -182,8 +176,8 @@ def _join_parts(one: str, other: str, cut_at: int) -> tuple[list[str], list[str]
 
     Where a word is longer than before, fewer words fit before the cut.
     """
-    heads = [_TOKEN.findall(text[:cut_at].rsplit(None, 1)[0]) for text in (one, other)]
-    tails = [_TOKEN.findall(text[cut_at:].split(None, 1)[-1]) for text in (one, other)]
+    heads = [TOKEN.findall(text[:cut_at].rsplit(None, 1)[0]) for text in (one, other)]
+    tails = [TOKEN.findall(text[cut_at:].split(None, 1)[-1]) for text in (one, other)]
     first, last = min(map(len, heads)), min(map(len, tails))
     before, after = (head[:first] + tail[len(tail) - last :] for head, tail in zip(heads, tails, strict=True))
     return before, after
@@ -261,75 +255,13 @@ def _to_number(word: str) -> float:
         return 0.0
 
 
-def remove_echo(result: str, arguments: bytes) -> str:
-    """Return a result without the words that the call itself contained.
-
-    >>> remove_echo("no module named 'kestrel'", b'{"name": "kestrel"}')
-    "no module named '~'"
-    """
-    for value in _list_texts(arguments):
-        result = result.replace(value, "~")
-    said = frozenset(_TOKEN.findall(arguments.decode("utf-8", "replace").lower().replace("\\n", " ")))
-
-    def replace(found: re.Match[str]) -> str:
-        word = found[0].lower().rstrip(".!`").lstrip("`")
-        return "~" if len(word) >= _MIN_ECHO_CHARS and word in said else found[0]
-
-    # One call may have said in three words what another said in one.
-    return _ECHO_RUN.sub("~", _TOKEN.sub(replace, mask_noise(result)))
-
-
-def is_equal_but_echo(one: str, arguments: bytes, other: str, other_arguments: bytes) -> bool:
-    """Return whether two results are equal but for words that each call itself contained.
-
-    A result that is hardly more than the echo is an answer of its own: 100 for 100 is not 101 for 101.
-    Cheap where they are not: the words at the first and the last difference are looked for in the arguments.
-
-    >>> is_equal_but_echo("no kestrel here", b'{"q":"kestrel"}', "no heron here", b'{"q":"heron"}')
-    True
-    """
-    first = find_difference(one, other)
-    if not (_is_echo(one, first, arguments) and _is_echo(other, first, other_arguments)):
-        return False
-    last = find_difference(one[::-1], other[::-1])
-    if not (
-        _is_echo(one, len(one) - last - 1, arguments)
-        and _is_echo(other, len(other) - last - 1, other_arguments)
-    ):
-        return False
-    rest = remove_echo(one, arguments)
-    words = sum(_LETTER.search(word) is not None for word in _TOKEN.findall(rest))
-    return words >= _MIN_WORDS_BESIDE_ECHO and rest == remove_echo(other, other_arguments)
-
-
-def _is_echo(text: str, place: int, arguments: bytes) -> bool:
-    place = max(0, place)
-    start = max(0, place - _MAX_NAME_CHARS)
-    for found in _TOKEN.finditer(text[start : place + _MAX_NAME_CHARS]):
-        if found.end() >= place - start:
-            word = found[0].strip("`.!").lower()
-            return bool(word) and word.encode("utf-8", "replace") in arguments.lower()
-    return False
-
-
-def _list_texts(arguments: bytes) -> list[str]:
-    """Return the texts among canonical arguments that are long enough to be an echo, the longest first."""
-    try:
-        read = msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return []  # none, or cut off, or nested too deeply
-    values = read.values() if isinstance(read, dict) else ()
-    texts = (value for value in values if isinstance(value, str) and len(value) >= _MIN_ECHO_CHARS)
-    return sorted(texts, key=len, reverse=True)
-
-
 def list_identifiers(text: str) -> frozenset[str]:
     """Return the numbers, file names and other identifiers of a text.
 
     >>> sorted(list_identifiers("Page 7 of ledger.py calls load_rows."))
     ['7', 'ledger.py', 'load_rows']
     """
-    words = (word.strip(".!`*#") for word in _TOKEN.findall(text.lower()[:2000]))
+    words = (word.strip(".!`*#") for word in TOKEN.findall(text.lower()[:2000]))
     return frozenset(word for word in words if _IDENTIFIER.search(word) is not None)
 
 

@@ -254,8 +254,8 @@ class ToolStep:
     @property
     def takes_next(self) -> bool:
         """Whether it is a command that goes one step on each time: `git bisect good`."""
-        command = first_argument(self.event.input_data, _COMMAND_ARGUMENTS)
-        return isinstance(command, str) and _TAKES_NEXT.match(command[:_MAX_PATH_CHARS]) is not None
+        command = find_command(self.event.input_data)
+        return command is not None and _TAKES_NEXT.match(command[:_MAX_PATH_CHARS]) is not None
 
     def has_seen(self, seq: int) -> bool:
         """Return whether the agent had seen the event with this `seq` when it made this call."""
@@ -299,8 +299,8 @@ def is_status_look(event: TraceEvent) -> bool:
     >>> is_status_look(TraceEvent(agent_id="a", run_id="r", action_type="tool_call", action_name="ping"))
     True
     """
-    command = first_argument(event.input_data, _COMMAND_ARGUMENTS)
-    if isinstance(command, str):
+    command = find_command(event.input_data)
+    if command is not None:
         return _STATUS_COMMANDS.match(command[:_MAX_PATH_CHARS]) is not None
     return any(word.lower() in _STATUS_WORDS for word in _WORD_IN_NAME.findall(event.action_name[:100]))
 
@@ -309,6 +309,12 @@ def find_path(arguments: Any) -> str | None:
     """Return the path of the file a call is about, None when its arguments name none."""
     path = first_argument(arguments, _PATH_ARGUMENTS)
     return path[:_MAX_PATH_CHARS] if isinstance(path, str) and path else None
+
+
+def find_command(arguments: Any) -> str | None:
+    """Return the command that a call runs in a shell, None when its arguments hold none."""
+    command = first_argument(arguments, _COMMAND_ARGUMENTS)
+    return command if isinstance(command, str) else None
 
 
 def works_on_files(event: TraceEvent) -> bool:
