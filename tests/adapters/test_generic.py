@@ -222,6 +222,41 @@ class TestWrap:
         """
         assert "small" == monitor.wrap(Agent()).model
 
+    def test_special_methods_pass_through(self, monitor):
+        """
+        An agent that is also a container is used as one, and what it cannot do stays impossible.
+        """
+
+        class Crew(Agent):
+            members = ("a", "b")
+
+            def __getitem__(self, place):
+                return self.members[place]
+
+            def __len__(self):
+                return len(self.members)
+
+        watched, plain = monitor.wrap(Crew()), monitor.wrap(Agent())
+
+        assert ("b", 2, ["a", "b"]) == (watched[1], len(watched), list(watched))
+        with pytest.raises(TypeError):
+            len(plain)
+        assert not callable(plain)
+
+    def test_calling_the_agent_itself_is_a_run(self, monitor):
+        """
+        An agent that is called like a function, beside its method, is watched in the same way.
+        """
+
+        class Callable(Agent):
+            def __call__(self, asked):
+                return self.invoke(asked)
+
+        answer = monitor.wrap(Callable())({"input": "flights to Oslo"})
+
+        assert "answer to flights to Oslo" == answer["output"]
+        assert ["agent_call", "agent_complete"] == [event.action_name for event in traces(monitor)]
+
     def test_the_agents_own_error_passes(self, monitor):
         """
         What the agent raises reaches the caller, and ends the run.

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from steadyhelm.adapters.frameworks import describe_frameworks
 from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject
+from steadyhelm.boundary.special_methods import CALL
 from steadyhelm.boundary.watched_functions import (
     count_tokens,
     find_text,
@@ -27,11 +28,12 @@ ENTRY_POINTS: Final = ("invoke", "ainvoke", "stream", "astream", "run", "arun", 
 class GenericAdapter(WatchedObject):
     """A proxy for an object, watched at the method that runs it, such as `invoke`, `run` or `kickoff`.
 
-    Each call becomes a run with the input as its goal, an event when it starts and one when it ends.
+    Each call becomes a run with the input as its goal, an event when it starts and one when it ends. So does
+    a call of the object itself, where it can be called.
     Everything else about the object stays as it is: other attributes are passed through.
     """
 
-    ENTRY_POINTS = ENTRY_POINTS
+    ENTRY_POINTS = (*ENTRY_POINTS, CALL)
 
     @classmethod
     def can_wrap(cls, agent: Any) -> bool:
@@ -71,7 +73,7 @@ class _ObjectRun:
         self._run_id = contextvars.copy_context().run(start, parent_run_id=find_outer_run_id())
         monitor.record_event(
             LLM_REQUEST,
-            f"agent_{method}",
+            f"agent_{method.strip('_')}",
             run_id=self._run_id,
             input_data=given if is_a(given, dict) else {"input": given},
         )

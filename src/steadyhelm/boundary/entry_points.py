@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from msgspec import Struct
 
+from steadyhelm.boundary.special_methods import choose_proxy_class
 from steadyhelm.engine.agent_run import AgentRun
 from steadyhelm.fingerprints import MAX_CHARS, encode_canonical, to_plain_data
 from steadyhelm.host_objects import MAX_ITEMS, find_attribute, has_methods, is_a
@@ -77,6 +78,7 @@ class WatchedObject:
 
     def __init__(self, agent: Any) -> None:
         self._agent = agent
+        self.__class__ = choose_proxy_class(type(self), type(agent))
 
     def call_if_unused(self, then: Callable[[], object]) -> None:
         """Call `then` if this proxy is dropped before it was used; a second call replaces the first."""
