@@ -26,7 +26,7 @@ _SEVERAL: Final = frozenset(
     """.split()  # noqa: SIM905 - so many quoted words read worse
 )
 _ID: Final = re.compile(
-    r"(?<![\w.])(?:#\d+|[A-Za-z]{1,12}[-_#]?\d[\w-]*|\d{4,}|(?=[a-f\d-]*\d)[a-f\d-]{6,})(?![\w%])(?!\.\d)"
+    r"(?<![\w.])(?:#\d+|[A-Za-z]{1,12}[-_#]?\d[\w-]*|\d{4,}|(?=[a-f\d-]{0,16}\d)[a-f\d-]{6,64})(?![\w%])(?!\.\d)"
     r"|(?i:(?<=id\W)|(?<=id\W\W)|(?<=id\W\W\W)|(?<=number\W)|(?<=no\W)|(?<=no\.\W)|(?<=ticket\W)|(?<=comment\W)"
     r"|(?<=reference\W))\d+\b"
 )

@@ -28,7 +28,7 @@ _ACKNOWLEDGES: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SAYS_DONE: Final = re.compile(
-    r"\W*(?:[\w'#-]+ ){0,5}(?!(?:un|dis)\w|need|requir|protect|lock|block|fail)\w+ed\b", re.IGNORECASE
+    r"\A\W*+(?:[\w'#-]+ ){0,5}(?!(?:un|dis)\w|need|requir|protect|lock|block|fail)\w+ed\b", re.IGNORECASE
 )
 _MAX_SENTENCE_CHARS: Final = 80
 # A picture of the screen is numbered: its number is no effect.

@@ -50,7 +50,7 @@ _PAGE_PARAMETER: Final = re.compile(
 _PAGE_IN_PATH: Final = re.compile(r"/(?:page|p)/\d+(?=[/?#]|\Z)")
 _LAST_PAGE_OF_PATH: Final = re.compile(r"/(?:index|default|home)\.(?:html?|php|aspx?)\Z")
 _SEPARATORS: Final = re.compile(
-    r"(?<!\d)\s+|\s+(?!\d)|[\"'`\u00b4\u2018-\u201d_;!?]+|(?<=[^\W\d])-|[.:,]+(?=\s|\Z)"
+    r"(?<!\d)\s+|\s+(?!\d)|[\"'`\u00b4\u2018-\u201d_;!?]+|(?<=[^\W\d])-|(?<![.:,])[.:,]+(?=\s|\Z)"
 )
 
 _SEARCHES_TEXT: Final = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack", "zgrep"})
@@ -60,8 +60,8 @@ _FLAGS_WITH_VALUE: Final = frozenset({"-A", "-B", "-C", "-m", "-g", "-t", "-type
 _WILDCARDS: Final = "*.^$\\/?\"'"
 _EVERYWHERE: Final = frozenset({"", ".", "/", "~", "*"})
 _TOKEN: Final = re.compile(r"\"([^\"]*)\"|'([^']*)'|(\S+)")
-_COMMAND_END: Final = re.compile(r"\s*(?:\||;|&&|\d?>).*", re.DOTALL)
-_GOES_THERE: Final = re.compile(r"\s*cd [^;&|]+ && ")
+_COMMAND_END: Final = re.compile(r"\s{0,9}(?:\||;|&&|\d?>).*", re.DOTALL)
+_GOES_THERE: Final = re.compile(r"\s{0,9}cd [^;&|]{1,99}+&& ")
 
 
 def relate_calls(one: bytes, other: bytes) -> TargetRelation:

@@ -19,7 +19,7 @@ _MAX_KEPT: Final = 8
 _MIN_NUMBER_DIGITS: Final = 3
 
 _WORD: Final = re.compile(r"\w[\w.@-]*")
-_ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th)\Z")
+_ORDINAL: Final = re.compile(r"(?<!\d)(\d{1,9})(?:st|nd|rd|th)\Z")
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # Words around an answer, and words that answer any question.
 _FILLERS: Final = frozenset(

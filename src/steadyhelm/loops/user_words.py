@@ -59,6 +59,16 @@ _ORDER: Final = re.compile(
     r"|make|measure|monitor|need|open|perform|ping|poll|press|query|read|refresh|reload|repeat|request|rerun|re-run"
     r"|restart|retry|roll|run|sample|send|start|submit|take|test|toss|try|visit|want|watch)\b"
 )
+# Any other verb orders it where a sentence begins with it: no sentence with a subject begins with these.
+_BEGINS_WITH_VERB: Final = re.compile(
+    r"\s{0,9}(?:(?:please|now|then|ok|okay|so|and|just|also|next|first|finally|hey|hi|hello)\b[,:]?\s{1,3}){0,4}"
+    r"(?:(?:can|could|would|will) you (?:please )?)?"
+    r"(?!(?:a|about|after|all|an|any|are|at|because|before|but|by|can|could|did|do|does|each|even|every|few|for|from"
+    r"|had|has|have|he|her|here|his|how|i|if|in|is|it|its|last|many|may|might|more|most|much|must|my|no|not|of|on"
+    r"|only|or|our|same|she|should|since|some|still|that|the|their|there|these|they|this|those|two|was|we|were|what"
+    r"|when|where|which|while|who|why|will|with|would|yes|yesterday|today|you|your)\b)"
+    r"[a-z]{2,20}(?<!s)(?<!ed)(?<![a-z]{3}ing)(?<!ion)(?<!body)\s"
+)
 _NOT_ASKED: Final = re.compile(
     r"(?:n't|\b(?:not|never|stop|without|avoid|already|ran|failed|tried|told|asked|said|did|has|have|had|was|were"
     r"|why|whenever|when|if|because|which))\b[^.!?\n]{0,30}\Z"
@@ -171,7 +181,7 @@ def _is_order(lowered: str, found: re.Match[str]) -> bool:
         return False
     if _NOT_ASKED.search(before[-40:]) and not re.search(r"\b(?:want|need|like)\b", before):
         return False
-    return _ORDER.search(sentence) is not None
+    return _ORDER.search(sentence) is not None or _BEGINS_WITH_VERB.match(sentence) is not None
 
 
 def _to_times(word: str) -> int:
