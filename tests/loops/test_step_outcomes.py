@@ -35,6 +35,7 @@ class TestFailed:
             '{"errors": [{"message": "Unauthenticated"}]}',
             '{"status": "error", "message": "no"}',
             "Wrong code. Please try again.",
+            {"error": "the account is closed"},
         ],
     )
     def test_by_its_words(self, result):
@@ -56,6 +57,8 @@ class TestFailed:
             '{"entries": [{"level": "error", "error": "disk full"}]}',
             '{"ok": false, "rooms": 0}',
             "0 entries. Check the spelling and try again.",
+            {"error": ""},
+            {"output": "the account is closed"},
         ],
     )
     def test_the_word_alone_is_no_failure(self, result):

@@ -141,6 +141,7 @@ _JSON_ERROR: Final = re.compile(
     r"\s*\{[^{}\[\]]{0,200}"
     r"(?:\"(?:errors?|error_message)\"\s*:\s*(?:\"[^\"]|\{\s*\"|\[\s*[\"{])|\"status\"\s*:\s*\"error\")"
 )
+_ERROR_FIELDS: Final = frozenset({"error", "error_message", "errors"})
 _FAILED_TEST_PHRASES: Final = _Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
 _FAILURE_AT_START: Final = re.compile(r"\W*(?:error|traceback|fatal|exception|failure|failed)\b")
 _REJECTION: Final = re.compile(
@@ -334,12 +335,12 @@ def _to_lower(text: str) -> str:
 
 
 def extract_text(output: Any) -> str:
-    """Return the text of a result."""
+    """Return the text of a result; the name of its only field is left out, unless it names an error."""
     if isinstance(output, str):
         return output
     if isinstance(output, dict) and len(output) == 1:
-        (only,) = output.values()
-        if isinstance(only, str):
+        ((name, only),) = output.items()
+        if isinstance(only, str) and name not in _ERROR_FIELDS:
             return only
     return encode_canonical(output).decode("utf-8", "replace")
 
