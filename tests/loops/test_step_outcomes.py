@@ -36,6 +36,7 @@ class TestFailed:
             '{"status": "error", "message": "no"}',
             "Wrong code. Please try again.",
             {"error": "the account is closed"},
+            {"error": True, "retries": 2},
         ],
     )
     def test_by_its_words(self, result):
@@ -58,6 +59,7 @@ class TestFailed:
             '{"ok": false, "rooms": 0}',
             "0 entries. Check the spelling and try again.",
             {"error": ""},
+            {"error": None},
             {"output": "the account is closed"},
         ],
     )

@@ -139,11 +139,13 @@ _ERROR_PHRASES: Final = _Phrases(
 # An object whose own field names an error. One further in is part of what was looked up.
 _JSON_ERROR: Final = re.compile(
     r"\s*\{[^{}\[\]]{0,200}"
-    r"(?:\"(?:errors?|error_message)\"\s*:\s*(?:\"[^\"]|\{\s*\"|\[\s*[\"{])|\"status\"\s*:\s*\"error\")"
+    r"(?:\"(?:errors?|error_message)\"\s*:\s*(?:\"[^\"]|\{\s*\"|\[\s*[\"{]|true\b|[1-9])|\"status\"\s*:\s*\"error\")"
 )
 _ERROR_FIELDS: Final = frozenset({"error", "error_message", "errors"})
 _FAILED_TEST_PHRASES: Final = _Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
-_FAILURE_AT_START: Final = re.compile(r"\W*(?:error|traceback|fatal|exception|failure|failed)\b")
+_FAILURE_AT_START: Final = re.compile(
+    r"(?!\s{0,9}\{\s{0,9}\")\W*(?:error|traceback|fatal|exception|failure|failed)\b"
+)
 _REJECTION: Final = re.compile(
     r"\b(?:wrong|incorrect|invalid|declined|rejected|not accepted)\b[^\n]{0,80}\btry again\b"
     r"(?! (?:later|in \d))"
