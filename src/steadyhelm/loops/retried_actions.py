@@ -1,15 +1,14 @@
 """One action on one target again and again, after which everything is as before."""
 
 import re
-from typing import Any, Final, Self
+from typing import Final, Self
 
-import msgspec
 from msgspec import Struct
 
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.outcomes import CallOutcome
 from steadyhelm.loops.steps import ToolStep, find_command, find_path
-from steadyhelm.loops.targets import is_near, puts_many, relate_calls
+from steadyhelm.loops.targets import is_near, puts_many, read_fields, relate_calls
 
 SAME_ACTIONS_OF_LOOP: Final = 4
 
@@ -93,7 +92,7 @@ def has_same_target(one: bytes, other: bytes) -> bool:
     """
     if relate_calls(one, other) == "same":
         return True
-    before, now = _read_fields(one), _read_fields(other)
+    before, now = read_fields(one) or {}, read_fields(other) or {}
     if len(before) < 2 or before.keys() != now.keys():  # noqa: PLR2004 - a target, and a value for it
         return False
     varied = [name for name in now if before[name] != now[name]]
@@ -114,11 +113,3 @@ def _read_state(step: ToolStep) -> str:
     if puts_many(step.event.action_name):
         return ""
     return _SCREEN_CLOCK.sub("~", outcome.sample)
-
-
-def _read_fields(arguments: bytes) -> dict[str, Any]:
-    try:
-        read = msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}  # none, or cut off, or nested too deeply
-    return read if isinstance(read, dict) else {}

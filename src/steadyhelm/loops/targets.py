@@ -78,7 +78,7 @@ def relate_calls(one: bytes, other: bytes) -> TargetRelation:
     >>> relate_calls(b'{"id":1042}', b'{"id":1043}')
     'number'
     """
-    before, now = _read_fields(one), _read_fields(other)
+    before, now = read_fields(one), read_fields(other)
     if before is not None and now is not None:
         varied = [
             (name, before.get(name), now.get(name))
@@ -240,7 +240,8 @@ def _overlap(one: str, other: str) -> bool:
     return one in _EVERYWHERE or other in _EVERYWHERE or one.startswith(other) or other.startswith(one)
 
 
-def _read_fields(arguments: bytes) -> dict[str, Any] | None:
+def read_fields(arguments: bytes) -> dict[str, Any] | None:
+    """Return the arguments of a call by name; None where they have no names, or are not JSON."""
     try:
         read = msgspec.json.decode(arguments)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
