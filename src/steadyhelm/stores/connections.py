@@ -55,6 +55,7 @@ class SQLiteConnections(WriterTransactions[TrackedConnection]):
         synchronous: NORMAL may lose the last commits when the power fails, FULL does not.
         timeout_s: How long to wait for another process that is writing.
         on_rollback: Called after each rollback.
+        is_prepared: Whether the file is there with every migration; if not, that is seen to before its use.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class SQLiteConnections(WriterTransactions[TrackedConnection]):
         synchronous: Synchronous,
         timeout_s: float,
         on_rollback: Callable[[], None],
+        is_prepared: bool = True,
     ) -> None:
         self.path = path
         self.replacements = 0
@@ -74,7 +76,7 @@ class SQLiteConnections(WriterTransactions[TrackedConnection]):
         self._timeout_s = timeout_s
         self._on_rollback = on_rollback
         self._closed = False
-        self._is_prepared = True
+        self._is_prepared = is_prepared
         self._pid = os.getpid()
         self._reset()
         _all_open.add(self)
@@ -213,10 +215,6 @@ class SQLiteConnections(WriterTransactions[TrackedConnection]):
             self.replacements += is_replaced
         self._file = identify(self.path)
         self._writer = open_for_writing(self.path, synchronous=self._synchronous, timeout_s=self._timeout_s)
-
-    def expect_unprepared(self) -> None:
-        """Create or migrate the file before the next transaction: that could not be done yet."""
-        self._is_prepared = False
 
     def _require_open(self) -> None:
         if self._closed:

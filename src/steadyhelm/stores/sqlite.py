@@ -168,6 +168,9 @@ class SQLiteStore(SQLiteUpkeep, SQLStore):
     ) -> None:
         self.path = resolve_path(path)
         level = validate_synchronous(synchronous)
+        if read_only:
+            require_current(self.path)
+        is_prepared = read_only or self._prepare(timeout_s, may_be_away=may_be_away)
         self._row_ids = RowIds()
         self._connections = SQLiteConnections(
             self.path,
@@ -175,20 +178,19 @@ class SQLiteStore(SQLiteUpkeep, SQLStore):
             synchronous=level,
             timeout_s=timeout_s,
             on_rollback=self._row_ids.clear,
+            is_prepared=is_prepared,
         )
-        if read_only:
-            require_current(self.path)
-        else:
-            self._prepare(timeout_s, may_be_away=may_be_away)
 
-    def _prepare(self, timeout_s: float, *, may_be_away: bool) -> None:
+    def _prepare(self, timeout_s: float, *, may_be_away: bool) -> bool:
+        """Create or migrate the file; return False where that has to be tried again."""
         try:
             prepare(self.path, timeout_s=timeout_s)
         except StoreError as exc:
             if not may_be_away or not may_pass(self.path, exc):
                 raise
             logger.warning("%s Steps wait until it can be opened.", exc)
-            self._connections.expect_unprepared()
+            return False
+        return True
 
     @property
     def location(self) -> DatabaseLocation:
