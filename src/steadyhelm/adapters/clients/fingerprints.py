@@ -6,6 +6,7 @@ none, since hosts rewrite and drop them; nor do the contents of results, since h
 
 import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from steadyhelm.adapters.clients.translate import get_field, get_text
@@ -17,7 +18,7 @@ _REASONING_TYPES: Final = frozenset({"thinking", "redacted_thinking", "reasoning
 _PART_FIELDS: Final = ("text", "refusal", "tool_use_id", "id")
 _MAX_REQUESTS_CACHED: Final = 64
 _MAX_MESSAGES_ADDED: Final = 24
-_MESSAGES_READ_AGAIN: Final = 4
+_MESSAGES_READ_AGAIN: Final = 2
 
 
 def fingerprint_messages(messages: Iterable[Any], previous: int = 0) -> list[int]:
@@ -138,12 +139,23 @@ def _fingerprint_content(content: Any) -> Hashable:
 def _fingerprint_part(part: Any) -> str:
     if is_a(part, str):
         return part
-    get = part.get if is_a(part, dict) else _make_getter(part)
-    kind = get("type")
-    if is_a(kind, str) and kind in _REASONING_TYPES:
+    # Objects of a client hold their fields themselves; it takes long to see that they have no other.
+    own = part if is_a(part, dict) else read_own_attributes(part)
+    kind = own.get("type")
+    if not is_a(kind, str):
+        kind = "" if own is part else get_text(part, "type")
+    if kind in _REASONING_TYPES:
         return ""
+    text = _find_text(own.get)
+    if not text and own is not part:
+        text = _find_text(partial(get_field, part))
+    return text or kind
+
+
+def _find_text(get: Callable[[str], Any]) -> str:
+    """Return the first text of the fields by which a part is known; empty for none."""
     for name in _PART_FIELDS:
         value = get(name)
         if value and is_a(value, str):
             return value
-    return kind if is_a(kind, str) else ""
+    return ""
