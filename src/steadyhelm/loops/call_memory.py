@@ -4,7 +4,7 @@ import re
 from typing import Final, Self
 from zlib import crc32
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from steadyhelm.loops.deeds import find_new_ids, is_deed
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS
@@ -24,6 +24,7 @@ _MIN_PIECES: Final = 4
 _MAX_PIECES: Final = 64
 _MAX_PIECES_KEPT: Final = 192
 _MAX_NEW_PIECES: Final = 2
+_MAX_EARLIER_RESULTS: Final = 3
 
 _UNSEEN_TAG: Final = re.compile(r"<(?:script|link|meta|style|img|svg|noscript)\b[^<>]*>", re.IGNORECASE)
 _PIECE_END: Final = re.compile(r"[<>\n]+|(?<=[.!?])\s+")
@@ -75,11 +76,22 @@ class RotatingPage(Struct):
         return len(words) < 2 or any(words.intersection(_WORD.findall(it.lower())) for it in gone)  # noqa: PLR2004 - a value
 
 
+class EarlierResult(Struct, frozen=True, array_like=True):
+    """A result that a call had before its latest one: a checksum without noise, its hash, count and event."""
+
+    masked: int
+    raw: int
+    count: int
+    first_id: str
+
+
 class RepeatedCall(Struct):
     """A call made before in this segment, its outcome, and how often it was made.
 
     `numbers` are those that varied in otherwise equal results, `news` how many new results the segment had
     when it was last made. `is_deed` says that it did the same again and only got another number for it.
+    `earlier` are the results it had before, which may return; `item_words` is a checksum of the words that
+    its result shares with what was opened last.
     """
 
     outcome: CallOutcome
@@ -93,6 +105,8 @@ class RepeatedCall(Struct):
     numbers: tuple[tuple[float, ...], ...] = ()
     page: RotatingPage | None = None
     is_deed: bool = False
+    earlier: tuple[EarlierResult, ...] = ()
+    item_words: int = 0
 
     @classmethod
     def start(cls, step: ToolStep, step_number: int, news: int, busy_s: float) -> Self:
@@ -122,7 +136,31 @@ class RepeatedCall(Struct):
         record = self.start(step, step_number, news, busy_s)
         if step.kind == "look" and not step.outcome.failed and not step.outcome.is_short:
             record.page = RotatingPage.read(extract_text(step.event.output_data))
+        record.earlier = (self._to_earlier(), *self.earlier)[:_MAX_EARLIER_RESULTS]
         return record
+
+    def find_return(self, step: ToolStep, step_number: int, news: int, busy_s: float) -> Self | None:
+        """Return the record of an earlier result of this call that has come back; None for a new result.
+
+        A reading that goes up and down has not come back, nor has what is drawn or taken at each call.
+        """
+        outcome = step.outcome
+        if not self.earlier or not outcome.known or step.kind == "wait" or takes_next(step.event.action_name):
+            return None
+        masked = _hash_masked(outcome)
+        found = next((it for it in self.earlier if it.masked == masked), None)
+        if found is None or (step.kind == "look" and _is_other_number(self.outcome, outcome)):
+            return None
+        record = self.start(step, step_number, news, busy_s)
+        # Under the hash of the first time it is the same step in a cycle.
+        record.outcome = structs.replace(outcome, raw=found.raw)
+        record.count, record.ids = found.count + 1, [found.first_id, *record.ids]
+        others = (it for it in self.earlier if it is not found)
+        record.earlier = (self._to_earlier(), *others)[:_MAX_EARLIER_RESULTS]
+        return record
+
+    def _to_earlier(self) -> EarlierResult:
+        return EarlierResult(_hash_masked(self.outcome), self.outcome.raw, self.count, self.ids[0])
 
     def _find_number_of_deed(self, step: ToolStep) -> tuple[str, ...] | None:
         made = find_new_ids(self.outcome.sample, step.outcome.sample) if is_deed(step) else None
@@ -238,6 +276,16 @@ class CallMemory(Struct):
         outcome = CallOutcome(old.raw, "", 0, known=True, failed=False, outage=False)
         times = Intervals(old.at, old.at)
         return RepeatedCall(outcome, old.seq, old.step, [old.first_id], times, count=old.count)
+
+
+def _hash_masked(outcome: CallOutcome) -> int:
+    """Return a checksum of a result without noise."""
+    return crc32(f"{outcome.size // 16} {mask_noise(outcome.sample)}".encode("utf-8", "replace"))
+
+
+def _is_other_number(one: CallOutcome, other: CallOutcome) -> bool:
+    """Return whether two results differ in nothing but numbers."""
+    return mask_numbers(mask_noise(one.sample)) == mask_numbers(mask_noise(other.sample))
 
 
 def _split_page(text: str) -> list[str]:

@@ -7,10 +7,12 @@ from zlib import crc32
 
 from msgspec import Struct, field
 
+from steadyhelm.events import TraceEvent
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, CallOutcome, extract_text
-from steadyhelm.loops.retried_actions import RetriedAction
+from steadyhelm.loops.retried_actions import RetriedAction, read_state
 from steadyhelm.loops.steps import ToolStep
+from steadyhelm.noise import mask_noise, mask_numbers
 
 SAME_VIEWS_OF_LOOP: Final = 4
 
@@ -24,6 +26,7 @@ _MIN_TARGET_CHARS: Final = 4
 _MAX_TARGET_CHARS: Final = 200
 PAGE_KEY: Final = 0
 """The key of the page that actions themselves return."""
+_RELOAD: Final = re.compile(rb"(?i)refresh|reload|update")
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # Actions on a page or screen, whose effect is what is seen next. Typing into field after field is left out.
 _SCREEN_ACTIONS: Final = frozenset(
@@ -38,11 +41,15 @@ _VIEW_WORDS: Final = frozenset(
 
 
 class _Action(Struct, frozen=True):
-    """The latest action: whether it was one on the screen, what it was about, and its event."""
+    """The latest action: whether it was one on the screen, what it was about, and its event.
+
+    `reloads` says that it only asked for the same page once more, as whoever waits for it does.
+    """
 
     on_screen: bool
     targets: tuple[str, ...]
     event_id: str
+    reloads: bool = False
 
 
 class _View(Struct):
@@ -60,12 +67,14 @@ class _View(Struct):
 class ActionEffects(Struct):
     """What was looked at right after an action, and whether it ever changed.
 
-    `retried` is the latest action itself, made on one target again and again.
+    `retried` is the latest action itself, made on one target again and again, `shown` are checksums of what
+    actions have returned.
     """
 
     action: _Action | None = None
     views: dict[int, _View] = field(default_factory=dict)
     retried: RetriedAction | None = None
+    shown: tuple[int, ...] = ()
 
     def clear(self) -> None:
         """Forget everything."""
@@ -75,7 +84,10 @@ class ActionEffects(Struct):
     def observe(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return a match when actions keep changing nothing that is seen."""
         event = step.event
-        on_screen = is_screen_action(event.action_name)
+        name = _name_action(event)
+        on_screen = is_screen_action(name)
+        if on_screen and self._shows_news(step):
+            self.views.clear()  # what is seen from now on comes after something new
         if on_screen and _shows_page(step):
             self.action = None
             return self._match_view(step, PAGE_KEY, event.event_id)
@@ -84,7 +96,7 @@ class ActionEffects(Struct):
             if retried is not None:
                 return retried
             targets = () if on_screen else _list_targets(event.input_data)
-            self.action = _Action(on_screen, targets, event.event_id)
+            self.action = _Action(on_screen, targets, event.event_id, on_screen and _reloads(step))
             return None
         self.retried = None
         action = self.action
@@ -96,6 +108,17 @@ class ActionEffects(Struct):
             if _shows_effect(action, step)
             else None
         )
+
+    def _shows_news(self, step: ToolStep) -> bool:
+        """Return whether an action itself shows what was not seen before, and no mere acknowledgement."""
+        state = read_state(step)
+        if not state or any(it.outcome.equals(step.outcome) for it in self.views.values()):
+            return False
+        shown = crc32(mask_numbers(mask_noise(state)).encode("utf-8", "replace"))
+        if shown in self.shown:
+            return False
+        self.shown = (*self.shown, shown)[-_MAX_VIEWS:]
+        return True
 
     def _match_retried(self, step: ToolStep) -> LoopMatch | None:
         """Match an action made on one target again and again, whatever the place or the value."""
@@ -124,6 +147,17 @@ class ActionEffects(Struct):
             sequence=(name,),
             message=f"{name} shows the same after {seen.count} actions: they have no effect",
         )
+
+
+def _name_action(event: TraceEvent) -> str:
+    """Return the name of a tool, with the action it is asked for where it has one for all."""
+    args = event.input_data
+    action = args.get("action") if isinstance(args, dict) else None
+    return f"{event.action_name[:50]} {action[:30]}" if isinstance(action, str) else event.action_name
+
+
+def _reloads(step: ToolStep) -> bool:
+    return _RELOAD.search(step.arguments[:_MAX_TARGET_CHARS]) is not None
 
 
 def is_screen_action(tool: str) -> bool:
@@ -158,11 +192,14 @@ def _shows_page(step: ToolStep) -> bool:
 
 
 def _shows_effect(action: _Action, step: ToolStep) -> bool:
-    """Return whether a look is one at what the action was about."""
+    """Return whether a look is one at what the action was about; a wait after it may show that too."""
     outcome = step.outcome
-    if step.kind != "look" or not outcome.known or outcome.failed or outcome.size < _MIN_VIEW_CHARS:
+    if not outcome.known or outcome.failed or outcome.size < _MIN_VIEW_CHARS:
         return False
-    if _split_name(step.event.action_name).isdisjoint(_VIEW_WORDS):
+    if step.kind == "wait":
+        is_polling = action.reloads or outcome.says_wait or outcome.says_nothing_new
+        return action.on_screen and not is_polling
+    if step.kind != "look" or _split_name(_name_action(step.event)).isdisjoint(_VIEW_WORDS):
         return False
     if action.on_screen:
         return True

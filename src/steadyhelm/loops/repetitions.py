@@ -12,6 +12,7 @@ from steadyhelm.events import LLM_REQUEST, TOOL_CALL, TraceEvent
 from steadyhelm.loops.asides import VariedArguments
 from steadyhelm.loops.call_memory import CallMemory, RepeatedCall
 from steadyhelm.loops.effects import ActionEffects
+from steadyhelm.loops.index_pages import hash_item_words, is_acknowledgement
 from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
     SCORE_WITHOUT_RESULTS,
@@ -35,6 +36,8 @@ _MAX_REDONE_SCORE: Final = 0.8
 _MAX_SLEEP_RESULT_CHARS: Final = 24
 _LONG_CALL_MS: Final = 240_000
 """A call that takes so long waits itself: the time is a pause, and no work."""
+_MAX_ITEM_BYTES: Final = 240
+_MAX_STEPS_TO_ITEM: Final = 6
 
 
 class RepetitionMemory(Struct):
@@ -43,7 +46,8 @@ class RepetitionMemory(Struct):
     `runs[p - 1]` counts the steps in a row that equalled the step p places before; it is empty after a step
     that equalled none of them. `last_wait` is the number of the latest step that waited, `news` the number of
     results that were new, `busy_s` the time that calls and replies took. `redone` names, for
-    the latest looks in a row that were all made before, the event of the first time.
+    the latest looks in a row that were all made before, the event of the first time. `latest_item` is the
+    latest call with a new result, and the beginning of that.
     """
 
     segment: SegmentTracker = field(default_factory=SegmentTracker)
@@ -61,6 +65,7 @@ class RepetitionMemory(Struct):
     last_wait: int = -1
     busy_s: float = 0.0
     previous: PreviousCall | None = None
+    latest_item: tuple[bytes, str] = (b"", "")
 
     def observe(
         self, event: TraceEvent, patience: int | None = None, window: int | None = None
@@ -116,7 +121,7 @@ class RepetitionMemory(Struct):
             self.busy_s += step.event.duration_ms / 1000
         repeat = self._match_call(step, seen, patience, window)
         if seen is not None and seen.last_step != self.steps:
-            seen = None  # the same call with another result
+            seen = self._find_returned(step)  # the same call with another result
         redone = self._match_redone(step, seen)
         cycle = self._match_cycle(step, seen, patience, window)
         effect, near = self.effects.observe(step), self._match_previous(step)
@@ -134,8 +139,10 @@ class RepetitionMemory(Struct):
         ignored = seen.find_difference(step)
         if ignored is None:
             self.waits.record(step.event.action_name, seen.times.waited_s)
-            self.news += 1
-            again = seen.start_again(step, self.steps, self.news, self.busy_s)
+            again = seen.find_return(step, self.steps, self.news, self.busy_s)
+            if again is None:
+                self._note_news(step)
+                again = seen.start_again(step, self.steps, self.news, self.busy_s)
             self.calls.keep(step.call_key, again)
             return None
         # Asked again after a wait: that is polling.
@@ -143,6 +150,7 @@ class RepetitionMemory(Struct):
             self.last_wait > seen.last_step and not step.outcome.failed and step.kind != "wait"
         )
         had_news = self.news > seen.news
+        is_between_items = had_news and self._is_between_items(step, seen)
         seen.add(step, self.steps, self.news, self.busy_s)
         self.calls.keep(step.call_key, seen)
         is_polling = is_polling or self._is_paced(step, seen)
@@ -151,9 +159,18 @@ class RepetitionMemory(Struct):
         match = (
             self._judge_wait(step, seen)
             if is_polling
-            else _judge_repeat(step, seen, patience, had_news=had_news)
+            else _judge_repeat(step, seen, patience, had_news=had_news, is_between_items=is_between_items)
         )
         return structs.replace(match, ignored=ignored) if match is not None and ignored else match
+
+    def _is_between_items(self, step: ToolStep, seen: RepeatedCall) -> bool:
+        """Return whether a call leads back to a list, of which another item has been opened since."""
+        if step.outcome.failed or self.steps - seen.last_step > _MAX_STEPS_TO_ITEM:
+            return False
+        if is_acknowledgement(step.outcome.sample):
+            return True
+        before, seen.item_words = seen.item_words, hash_item_words(step.outcome.sample, *self.latest_item)
+        return seen.item_words not in {0, before}
 
     def _is_paced(self, step: ToolStep, seen: RepeatedCall) -> bool:
         """Return whether a state that can change is looked at in even pauses, and nothing else is done."""
@@ -164,8 +181,18 @@ class RepetitionMemory(Struct):
             return False
         return seen.times.is_paced(is_told=is_told) and not step.outcome.says_final
 
-    def _remember(self, step: ToolStep) -> None:
+    def _find_returned(self, step: ToolStep) -> RepeatedCall | None:
+        """Return the record of a call whose result is one that it had before; None where it is new."""
+        seen = self.calls.peek(step.call_key)
+        return seen if seen is not None and seen.count > 1 and seen.last_step == self.steps else None
+
+    def _note_news(self, step: ToolStep) -> None:
+        """Count a new result, and keep what may tell an item from the list that it was opened from."""
         self.news += 1
+        self.latest_item = (step.arguments[:_MAX_ITEM_BYTES], step.outcome.sample)
+
+    def _remember(self, step: ToolStep) -> None:
+        self._note_news(step)
         self.calls.keep(step.call_key, RepeatedCall.start(step, self.steps, self.news, self.busy_s))
 
     def _judge_wait(self, step: ToolStep, seen: RepeatedCall) -> LoopMatch | None:
@@ -249,7 +276,10 @@ class RepetitionMemory(Struct):
         self._append_step(step, key, is_new=is_new)
         if is_new or seen is None or not self._may_be_cycle(step, seen):
             return None
-        enough = patience or (REPEATS_IN_A_ROW if outcome.known else REPEATS_WITHOUT_RESULTS)
+        # One look with two results in turn may be at something that goes on and off by itself.
+        is_one_look = step.kind == "look" and self.keys[-2][0] == step.call_key
+        is_sure = outcome.known and not is_one_look
+        enough = patience or (REPEATS_IN_A_ROW if is_sure else REPEATS_WITHOUT_RESULTS)
         runs = self.runs
         for period in range(2, MAX_CYCLE_STEPS + 1):
             count = runs[period - 1] // period + 1
@@ -300,7 +330,7 @@ class RepetitionMemory(Struct):
 
 
 def _judge_repeat(
-    step: ToolStep, seen: RepeatedCall, patience: int | None, *, had_news: bool
+    step: ToolStep, seen: RepeatedCall, patience: int | None, *, had_news: bool, is_between_items: bool
 ) -> LoopMatch | None:
     outcome, name = step.outcome, step.event.action_name
     if step.event.tool_kind == "schedule" or _is_on_schedule(step, seen):
@@ -331,7 +361,7 @@ def _judge_repeat(
         event_ids=tuple(seen.ids),
         sequence=(name,),
         message=f"{name} called {seen.count} times {how} with the same arguments{_name_result(step)}",
-        noticed_only=is_status or step.event.tool_kind == "idempotent",
+        noticed_only=is_status or is_between_items or step.event.tool_kind == "idempotent",
         most=SCORE_WITHOUT_RESULTS if seen.is_deed or not outcome.known else 1.0,
         declare="idempotent" if is_status else "",
     )

@@ -49,7 +49,7 @@ class RetriedAction(Struct):
     @classmethod
     def follow(cls, before: Self | None, step: ToolStep) -> Self | None:
         """Return the record with this action; None for one whose result does not show its effect."""
-        seen = _read_state(step)
+        seen = read_state(step)
         if not seen:
             return None
         event = step.event
@@ -101,7 +101,7 @@ def has_same_target(one: bytes, other: bytes) -> bool:
     return varied[0] in _VALUE_NAMES or is_near(before[varied[0]], now[varied[0]], _NEAR_NUMBERS)
 
 
-def _read_state(step: ToolStep) -> str:
+def read_state(step: ToolStep) -> str:
     """Return what a result shows of the state after an action; nothing for an acknowledgement."""
     outcome, args = step.outcome, step.event.input_data
     if not outcome.known or outcome.failed or outcome.size < _MIN_STATE_CHARS:

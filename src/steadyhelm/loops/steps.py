@@ -42,6 +42,7 @@ _TRANSFER_WORDS: Final = frozenset({"transfer", "to"})
 _WAIT_WORDS: Final = frozenset({"wait", "sleep", "poll", "await", "watch"})
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _VERB_ARGUMENTS: Final = ("action", "op", "operation", "method", "mode")
+_MAX_VERB_CHARS: Final = 40
 _VERB_ARGUMENT_SET: Final = frozenset(_VERB_ARGUMENTS)
 
 _EDITOR_COMMANDS: Final[dict[str, StepKind]] = {
@@ -143,8 +144,9 @@ def _classify_name(name: str) -> StepKind:
 
 def _classify_verb(args: dict[str, Any]) -> StepKind:
     """Return the kind by the argument that names what a tool with many functions should do."""
-    verb = next((args[name].lower() for name in _VERB_ARGUMENTS if isinstance(args.get(name), str)), None)
-    return "wait" if verb in _WAIT_WORDS else "work" if verb in _WORK_WORDS else "look"
+    verb = next((args[name].lower() for name in _VERB_ARGUMENTS if isinstance(args.get(name), str)), "")
+    words = verb[:_MAX_VERB_CHARS].replace("-", "_").split("_")  # `double_click`
+    return "wait" if verb in _WAIT_WORDS else "look" if _WORK_WORDS.isdisjoint(words) else "work"
 
 
 def _classify_command(command: str) -> StepKind:
