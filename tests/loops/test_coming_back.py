@@ -151,6 +151,65 @@ class TestListsBetweenItems:
 
         assert [] == repeated(*steps)
 
+    def test_the_same_check_for_each_host(self):
+        """
+        Upgrade host 1, check, upgrade host 2, check: what is done with each thing is no repetition.
+        """
+        steps = [
+            step
+            for host in MAILS
+            for step in (
+                call("upgrade", {"host": host}, "openssl is upgraded"),
+                call("smoke_test", {}, "smoke test passed"),
+            )
+        ]
+
+        assert [] == repeated(*steps)
+
+    def test_the_same_steps_in_each_portal(self):
+        """
+        Log in, open the report, download, log out: each portal needs the same steps.
+        """
+        steps = [
+            step
+            for shop in MAILS
+            for step in (
+                call("enter", {"portal": shop}, "welcome"),
+                call("look_up", {"report": "sales"}, "report shown"),
+                call("download", {"format": "csv"}, "kept"),
+                call("leave", {}, "bye"),
+            )
+        ]
+
+        assert [] == repeated(*steps)
+
+    def test_a_check_that_finds_nothing_between_other_looks(self):
+        """
+        Asked again between other looks, and nothing found each time: that is a repetition.
+        """
+        steps = [
+            step
+            for name in MAILS[:4]
+            for step in (call("look_up", {"name": name}, f"{name}!"), call("find_hits", {}, "no hits"))
+        ]
+
+        assert [7] == repeated(*steps)
+
+    def test_one_thing_seen_with_other_numbers(self):
+        """
+        A switch that is looked at after each try is one thing, however long ago it was seen.
+        """
+        steps = [
+            step
+            for seen_s in (12, 4, 31, 8, 25)
+            for step in (
+                call("device", {"id": "hall", "on": True}, "accepted"),
+                call("device_state", {"id": "hall"}, {"on": False, "seen_s": seen_s}),
+            )
+        ]
+
+        assert repeated(*steps)
+
     def test_a_list_between_things_it_does_not_name(self):
         """
         A page read again and again between pages it does not name is read again for nothing.

@@ -91,7 +91,7 @@ class RepeatedCall(Struct):
     `numbers` are those that varied in otherwise equal results, `news` how many new results the segment had
     when it was last made. `is_deed` says that it did the same again and only got another number for it.
     `earlier` are the results it had before, which may return; `item_words` is a checksum of the words that
-    its result shares with what was opened last.
+    its result shares with the latest new result before it, `opened_by` the tool that gave that.
     """
 
     outcome: CallOutcome
@@ -107,6 +107,7 @@ class RepeatedCall(Struct):
     is_deed: bool = False
     earlier: tuple[EarlierResult, ...] = ()
     item_words: int = 0
+    opened_by: str = ""
 
     @classmethod
     def start(cls, step: ToolStep, step_number: int, news: int, busy_s: float) -> Self:

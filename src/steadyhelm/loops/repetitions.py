@@ -12,7 +12,7 @@ from steadyhelm.events import LLM_REQUEST, TOOL_CALL, TraceEvent
 from steadyhelm.loops.asides import VariedArguments
 from steadyhelm.loops.call_memory import CallMemory, RepeatedCall
 from steadyhelm.loops.effects import ActionEffects
-from steadyhelm.loops.index_pages import hash_item_words, is_acknowledgement
+from steadyhelm.loops.index_pages import hash_item_words, is_acknowledgement, is_verdict, reads_content
 from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
     SCORE_WITHOUT_RESULTS,
@@ -37,7 +37,7 @@ _MAX_SLEEP_RESULT_CHARS: Final = 24
 _LONG_CALL_MS: Final = 240_000
 """A call that takes so long waits itself: the time is a pause, and no work."""
 _MAX_ITEM_BYTES: Final = 240
-_MAX_STEPS_TO_ITEM: Final = 6
+_MAX_STEPS_TO_ITEM: Final = 8
 
 
 class RepetitionMemory(Struct):
@@ -65,7 +65,7 @@ class RepetitionMemory(Struct):
     last_wait: int = -1
     busy_s: float = 0.0
     previous: PreviousCall | None = None
-    latest_item: tuple[bytes, str] = (b"", "")
+    latest_item: tuple[str, bytes, str] = ("", b"", "")
 
     def observe(
         self, event: TraceEvent, patience: int | None = None, window: int | None = None
@@ -141,7 +141,7 @@ class RepetitionMemory(Struct):
             self.waits.record(step.event.action_name, seen.times.waited_s)
             again = seen.find_return(step, self.steps, self.news, self.busy_s)
             if again is None:
-                self._note_news(step)
+                self._note_news(step, "")
                 again = seen.start_again(step, self.steps, self.news, self.busy_s)
             self.calls.keep(step.call_key, again)
             return None
@@ -164,13 +164,20 @@ class RepetitionMemory(Struct):
         return structs.replace(match, ignored=ignored) if match is not None and ignored else match
 
     def _is_between_items(self, step: ToolStep, seen: RepeatedCall) -> bool:
-        """Return whether a call leads back to a list, of which another item has been opened since."""
+        """Return whether a call comes between items: what leads back to their list, or is done with each."""
         if step.outcome.failed or self.steps - seen.last_step > _MAX_STEPS_TO_ITEM:
             return False
-        if is_acknowledgement(step.outcome.sample):
+        answer, (tool, arguments, item) = step.outcome.sample, self.latest_item
+        opened_before, seen.opened_by = seen.opened_by, tool
+        before, seen.item_words = seen.item_words, hash_item_words(answer, arguments, item)
+        if is_acknowledgement(answer) or seen.item_words not in {0, before}:
             return True
-        before, seen.item_words = seen.item_words, hash_item_words(step.outcome.sample, *self.latest_item)
-        return seen.item_words not in {0, before}
+        # The same again for each of several things: a check behind each step of a rollout.
+        is_other_thing = tool != "" and tool == opened_before
+        event = step.event
+        return (
+            is_other_thing and is_verdict(answer) and not reads_content(event.action_name, event.input_data)
+        )
 
     def _is_paced(self, step: ToolStep, seen: RepeatedCall) -> bool:
         """Return whether a state that can change is looked at in even pauses, and nothing else is done."""
@@ -186,13 +193,16 @@ class RepetitionMemory(Struct):
         seen = self.calls.peek(step.call_key)
         return seen if seen is not None and seen.count > 1 and seen.last_step == self.steps else None
 
-    def _note_news(self, step: ToolStep) -> None:
-        """Count a new result, and keep what may tell an item from the list that it was opened from."""
+    def _note_news(self, step: ToolStep, tool: str) -> None:
+        """Count a new result, and keep what may tell an item from the list that it was opened from.
+
+        `tool` is the tool of a call that was not made before.
+        """
         self.news += 1
-        self.latest_item = (step.arguments[:_MAX_ITEM_BYTES], step.outcome.sample)
+        self.latest_item = (tool, step.arguments[:_MAX_ITEM_BYTES], step.outcome.sample)
 
     def _remember(self, step: ToolStep) -> None:
-        self._note_news(step)
+        self._note_news(step, step.event.action_name)
         self.calls.keep(step.call_key, RepeatedCall.start(step, self.steps, self.news, self.busy_s))
 
     def _judge_wait(self, step: ToolStep, seen: RepeatedCall) -> LoopMatch | None:
