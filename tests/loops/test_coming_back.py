@@ -241,6 +241,71 @@ class TestListsBetweenItems:
         assert [5, 6, 7] == repeated(*steps)
 
 
+class TestHandles:
+    def test_a_menu_whose_number_changes(self):
+        """
+        An element that is numbered anew at each look is known by its label.
+        """
+        steps = [
+            call(
+                "click_element", {"index": it, "label": "Products"}, f"[{it}] Products ({state}) | Catalogue"
+            )
+            for it, state in zip((40, 57, 32, 36, 51, 44), ("expanded", "collapsed") * 3, strict=True)
+        ]
+
+        assert ["cycle"] == found(*steps)
+
+    def test_pages_that_lead_to_each_other(self):
+        """
+        Three pages visited in turn are a cycle, whatever the reference of the link.
+        """
+        pages = ("reset", "recover", "contact")
+        steps = [
+            call(
+                "visit",
+                {"page": pages[n % 3], "nav": {"ref": f"r{700 + 37 * n}"}},
+                f"# {pages[n % 3]}: go on there",
+            )
+            for n in range(9)
+        ]
+
+        assert ["cycle"] == found(*steps)
+
+    def test_a_session_made_up_for_each_request(self):
+        """
+        The same search in a new session each time is the same search.
+        """
+        steps = [
+            call(
+                "search_flights",
+                {"from": "GRZ", "to": "OSL", "session": f"30514ad{n}aa"},
+                {"session": f"d8c3add7{n}5", "offers": ["OS 317 for 212", "SK 844 for 240"]},
+            )
+            for n in range(3)
+        ]
+
+        assert [2] == repeated(*steps)
+
+    def test_buttons_with_one_label(self):
+        """
+        One button in each row is another target each time, where the answer does not show which.
+        """
+        steps = [call("click", {"ref": f"e{n}", "element": "Delete"}, "clicked") for n in range(40, 48)]
+
+        assert [] == repeated(*steps)
+
+    def test_a_file_in_each_version(self):
+        """
+        A version is no handle: a file that is the same in several of them was looked at in each.
+        """
+        steps = [
+            call("get_file", {"ref": f"v{n}", "path": "setup.cfg"}, "[metadata] name = till, licence = MIT")
+            for n in range(8)
+        ]
+
+        assert [] == repeated(*steps)
+
+
 class TestActionsBetweenWaits:
     def test_what_a_wait_shows(self):
         """

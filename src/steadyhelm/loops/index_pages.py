@@ -25,7 +25,8 @@ _READING_WORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - so many quoted words read worse
 )
 _READING_COMMAND: Final = re.compile(
-    r"\s*(?:cd [^;&|]+ && )?(?:sudo )?(?:awk|bat|cat|curl|find|git|grep|head|jq|less|ls|more|nl|rg|sed|stat|tail|tree|wc)\b"
+    r"\s*(?:cd [^;&|]+ && )?(?:sudo )?(?:awk|bat|cat|curl|find|git|grep|head|jq|less|ls|more|nl|rg|sed"
+    r"|stat|tail|tree|wc)\b"
 )
 _MAX_VERDICT_CHARS: Final = 60
 _NEGATIVE: Final = re.compile(

@@ -4,6 +4,7 @@ A repetition counts only where nothing else changed: new work or a new user mess
 a changed outcome is progress, and calls of one parallel batch do not repeat each other.
 """
 
+from copy import copy
 from typing import Final
 
 from msgspec import Struct, field, structs
@@ -12,6 +13,7 @@ from steadyhelm.events import LLM_REQUEST, TOOL_CALL, TraceEvent
 from steadyhelm.loops.asides import VariedArguments
 from steadyhelm.loops.call_memory import CallMemory, RepeatedCall
 from steadyhelm.loops.effects import ActionEffects
+from steadyhelm.loops.handles import drop_from_outcome, hash_without_handles, shows_target
 from steadyhelm.loops.index_pages import hash_item_words, is_acknowledgement, is_verdict, reads_content
 from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
@@ -21,13 +23,15 @@ from steadyhelm.loops.loop_detector import (
     copy_memory,
 )
 from steadyhelm.loops.near_repeats import PreviousCall
+from steadyhelm.loops.repeat_limits import (
+    REPEATS_IN_A_ROW,
+    REPEATS_WITHOUT_RESULTS,
+    is_on_schedule,
+    judge_repeat,
+)
 from steadyhelm.loops.steps import ToolStep, identify_call, is_status_look, read_step
 from steadyhelm.loops.waiting import POLLS_OF_LOOP, POLLS_WITHOUT_TIMES, UsualWaits
 
-REPEATS_IN_A_ROW: Final = 3
-REPEATS_SPREAD_OUT: Final = 4
-REPEATS_WITHOUT_RESULTS: Final = 4
-REPEATS_IN_OUTAGE: Final = 8
 REDONE_OF_LOOP: Final = 6
 MAX_CYCLE_STEPS: Final = 12
 
@@ -36,6 +40,7 @@ _MAX_REDONE_SCORE: Final = 0.8
 _MAX_SLEEP_RESULT_CHARS: Final = 24
 _LONG_CALL_MS: Final = 240_000
 """A call that takes so long waits itself: the time is a pause, and no work."""
+_MAX_HANDLES: Final = 32
 _MAX_ITEM_BYTES: Final = 240
 _MAX_STEPS_TO_ITEM: Final = 8
 
@@ -47,7 +52,7 @@ class RepetitionMemory(Struct):
     that equalled none of them. `last_wait` is the number of the latest step that waited, `news` the number of
     results that were new, `busy_s` the time that calls and replies took. `redone` names, for
     the latest looks in a row that were all made before, the event of the first time. `latest_item` is the
-    latest call with a new result, and the beginning of that.
+    latest call with a new result, and that; `handles` are the calls that name their target by a handle.
     """
 
     segment: SegmentTracker = field(default_factory=SegmentTracker)
@@ -65,6 +70,7 @@ class RepetitionMemory(Struct):
     last_wait: int = -1
     busy_s: float = 0.0
     previous: PreviousCall | None = None
+    handles: dict[int, int] = field(default_factory=dict)
     latest_item: tuple[str, bytes, str] = ("", b"", "")
 
     def observe(
@@ -81,6 +87,7 @@ class RepetitionMemory(Struct):
         elif self.segment.record_message(event):
             self._start_segment()
             self.effects.clear()
+            self.handles.clear()
             self.previous = None
         return None
 
@@ -107,6 +114,7 @@ class RepetitionMemory(Struct):
         self, step: ToolStep, patience: int | None = None, window: int | None = None
     ) -> LoopMatch | None:
         """Record a step, and return what it repeats, if anything."""
+        step = self._find_same_target(step)
         if step.is_work_done and self.segment.record_work(step):
             self._start_segment()
         seen = self.calls.get(step.call_key)
@@ -159,9 +167,22 @@ class RepetitionMemory(Struct):
         match = (
             self._judge_wait(step, seen)
             if is_polling
-            else _judge_repeat(step, seen, patience, had_news=had_news, is_between_items=is_between_items)
+            else judge_repeat(step, seen, patience, had_news=had_news, is_between_items=is_between_items)
         )
         return structs.replace(match, ignored=ignored) if match is not None and ignored else match
+
+    def _find_same_target(self, step: ToolStep) -> ToolStep:
+        """Return a step that names its target by a handle as the first call of this target."""
+        found = hash_without_handles(step)
+        if found is None or not shows_target(step.outcome):
+            return step
+        key, handles = found
+        same = copy(step)
+        same.call_key = self.handles.setdefault(key, step.call_key)
+        same.outcome = drop_from_outcome(step.outcome, handles)
+        if len(self.handles) > _MAX_HANDLES:
+            del self.handles[next(iter(self.handles))]
+        return same
 
     def _is_between_items(self, step: ToolStep, seen: RepeatedCall) -> bool:
         """Return whether a call comes between items: what leads back to their list, or is done with each."""
@@ -320,7 +341,7 @@ class RepetitionMemory(Struct):
             or step.outcome.outage
             or step.event.tool_kind == "schedule"
             or seen.has_course
-            or _is_on_schedule(step, seen)
+            or is_on_schedule(step, seen)
             or self.segment.is_asked(step.event, seen.count)
         )
 
@@ -337,55 +358,6 @@ class RepetitionMemory(Struct):
             return None
         self.varied.record(before, step)
         return before.match_repeat(step)
-
-
-def _judge_repeat(
-    step: ToolStep, seen: RepeatedCall, patience: int | None, *, had_news: bool, is_between_items: bool
-) -> LoopMatch | None:
-    outcome, name = step.outcome, step.event.action_name
-    if step.event.tool_kind == "schedule" or _is_on_schedule(step, seen):
-        return None
-    is_in_a_row = seen.in_a_row == seen.count
-    if outcome.outage:
-        enough = REPEATS_IN_OUTAGE
-        if seen.count < enough:
-            return None
-    elif patience is not None:
-        enough = patience if is_in_a_row else patience + 1
-    elif not outcome.known:
-        enough = REPEATS_WITHOUT_RESULTS
-    else:
-        enough = REPEATS_IN_A_ROW if is_in_a_row and not seen.is_deed else REPEATS_SPREAD_OUT
-    # Between new results a status is looked at again, and a start made anew, without going in circles.
-    is_status = (
-        had_news
-        and not outcome.failed
-        and not is_in_a_row
-        and (step.kind == "work" or outcome.says_success or is_status_look(step.event))
-    )
-    how = "in a row" if is_in_a_row else "without new work between"
-    return LoopMatch(
-        pattern="repetition" if is_in_a_row else "slow loop",
-        count=seen.count,
-        patience=enough,
-        event_ids=tuple(seen.ids),
-        sequence=(name,),
-        message=f"{name} called {seen.count} times {how} with the same arguments{_name_result(step)}",
-        noticed_only=is_status or is_between_items or step.event.tool_kind == "idempotent",
-        most=SCORE_WITHOUT_RESULTS if seen.is_deed or not outcome.known else 1.0,
-        declare="idempotent" if is_status else "",
-    )
-
-
-def _is_on_schedule(step: ToolStep, seen: RepeatedCall) -> bool:
-    return not step.outcome.failed and seen.times.is_schedule(slept=False)
-
-
-def _name_result(step: ToolStep) -> str:
-    outcome = step.outcome
-    if not outcome.known:
-        return ", results not seen"
-    return " and the same error" if outcome.failed else " and the same result"
 
 
 def _rank(match: LoopMatch) -> tuple[bool, bool, float]:
