@@ -5,7 +5,7 @@ from typing import Final
 
 from steadyhelm.redaction.named_values import Name, names_password
 from steadyhelm.redaction.quoting import Value
-from steadyhelm.redaction.values import MIN_MIXING, measure_mixing
+from steadyhelm.redaction.values import MIN_MIXING, is_of_words, measure_mixing
 
 _SEEN_BEFORE: Final = 80
 _MIN_WORD_CHARS: Final = 6
@@ -27,14 +27,18 @@ def is_literal(text: str, name: Name, match: re.Match[str], value: Value) -> boo
     following = text[value.end : value.end + 1]
     if operator is None or before.endswith(("(", ", ")) or following in _CODE_FOLLOWS:
         return False
-    is_password = names_password(name) or name.text.lower().endswith(_PASSWORD_ENDINGS)
-    if not is_password and not name.text.isupper():  # a token is drawn at random
+    if not may_be_words(name) and (not name.text.isupper() or is_of_words(text[value.start : value.end])):
         return False
     if match[0].endswith("=") and not match["gap"]:
         return following != ";" or name.text.isupper() or before.endswith(_SETTING_BEGINS)
     if not _LINE_BEGIN.search(before) or following not in _LINE_ENDS:
         return False
     return not _BLOCK_ENDS.match(text, value.end) if operator == ":" else bool(_SECTION.search(text[:2000]))
+
+
+def may_be_words(name: Name) -> bool:
+    """Return whether a name is that of a password; a token is drawn at random."""
+    return names_password(name) or name.text.lower().endswith(_PASSWORD_ENDINGS)
 
 
 def is_word_secret(text: str, name: Name, match: re.Match[str], value: Value, content: str) -> bool:
