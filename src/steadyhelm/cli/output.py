@@ -110,12 +110,15 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]], *, empt
         out.print(line)
 
 
+_MIN_LABEL_CHARS: Final = 9
+
+
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     """Print each label with its value, one a line; without those that have none."""
-    screen = console()
-    for label, value in fields:
-        if value:
-            print_wrapped(screen, f"{label:<9} {safe(value)}", indent=10)
+    screen, shown = console(), [(label, value) for label, value in fields if value]
+    width = max([_MIN_LABEL_CHARS, *(len(label) for label, _ in shown)])
+    for label, value in shown:
+        print_wrapped(screen, f"{label:<{width}} {safe(value)}", indent=width + 1)
 
 
 def lay_out_table(titles: Sequence[str], rows: Sequence[Sequence["Text"]], *, width: int) -> Iterator["Text"]:
