@@ -17,7 +17,7 @@ from steadyhelm.engine.pending_decisions import format_reason
 from steadyhelm.errors import RunStopped, SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.fingerprints import encode_canonical
-from steadyhelm.host_objects import MISSING, is_a, name_type, read_field
+from steadyhelm.host_objects import MISSING, bind_methods, is_a, name_type, read_field
 from steadyhelm.interrupts import pass_on_signal
 
 CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
@@ -52,10 +52,9 @@ def watch_function(
 ) -> F:
     """Return the function with every call recorded: its arguments by name, its result or error, its time.
 
-    Works for plain functions, coroutines, generators, methods of any kind and other callables; the function's
-    own exception passes unchanged. A generator stays one in full: values sent, exceptions thrown in, what it
-    returns, and when it cleans up. With `append_guidance`, guidance for the model is added to a result that
-    is text.
+    Works for functions of every kind, and for other callables, whose methods it keeps; their own exception
+    passes unchanged. A generator stays one in full: values sent, exceptions thrown in, what it returns, and
+    when it cleans up. With `append_guidance`, guidance for the model is added to a result that is text.
     """
     kind: Any = type(function)
     if kind in (staticmethod, classmethod):
@@ -81,6 +80,7 @@ def watch_function(
     wrapper = wrap(recorder, function)
     with suppress(Exception):  # a callable of the host may fail when it is asked for its name
         functools.update_wrapper(wrapper, function)
+        wrapper.__dict__.update(bind_methods(function) | wrapper.__dict__)
     return cast("F", wrapper)
 
 
