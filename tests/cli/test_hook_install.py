@@ -230,6 +230,18 @@ def test_status(people):
     assert "installed" in shown.replace("not installed", "")
 
 
+def test_status_says_why_a_file_cannot_be_read(people):
+    """
+    A settings file that cannot be read is named with the reason.
+    """
+    path = user_file(people)
+    path.write_text("{ // mine\n}")
+    result = hook("status", "--agent", "claude-code")
+
+    assert "cannot be read" in result.stdout
+    assert f"claude-code, user: {path} is not plain JSON (" in result.stderr
+
+
 def test_status_tells_troubles(people):
     """
     What could not be looked at is told, with exit status 3.

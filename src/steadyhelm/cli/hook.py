@@ -264,6 +264,9 @@ def _print_status(rows: list[dict[str, Any]], command: str, waiting: int, errors
         for row in rows
     ]
     print_table(("agent", "scope", "state", "mode", "file"), shown, empty="")
+    for row in rows:
+        if row["problem"]:
+            say(f"{row['agent']}, {row['scope']}: {safe(row['problem'])}")
     say(f"The hook command: {safe(command)}")
     if waiting:
         say(f"{pluralize(waiting, 'step')} not recorded yet; the next hook records them.")
