@@ -22,7 +22,7 @@ from steadyhelm.interrupts import pass_on_signal
 
 CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
 """A plain function call has no way to guide the model: it can go on or be stopped."""
-_CAN_GUIDE: Final[frozenset[Verdict]] = frozenset({*CAN, "guide"})
+CAN_GUIDE: Final[frozenset[Verdict]] = frozenset({*CAN, "guide"})
 
 GUIDANCE_HEADING: Final = "[Guidance from Steadyhelm, not part of the result above]"
 MAX_APPENDED_CHARS: Final = 2_000
@@ -290,7 +290,7 @@ class _FunctionRecorder:
             if not self._appends or type(result) is not str:
                 self.record(args, kwargs, result, None, began_s)
                 return result
-            self._record(args, kwargs, result, None, began_s, _CAN_GUIDE)
+            self._record(args, kwargs, result, None, began_s, CAN_GUIDE)
             guidance = self.monitor.guidance()
         except RecursionError:
             self._health.out_of_stack += 1
@@ -341,7 +341,7 @@ class _FunctionRecorder:
 
 def find_verdicts(monitor: Monitor) -> frozenset[Verdict]:
     """Return what can be carried out at a function's call: guidance, where a callback receives decisions."""
-    return _CAN_GUIDE if monitor.has_decision_callback else CAN
+    return CAN_GUIDE if monitor.has_decision_callback else CAN
 
 
 def make_stop(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStopped | None:
