@@ -27,7 +27,7 @@ from steadyhelm.engine.live_runs import LiveRuns
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import Price, RunServices
 from steadyhelm.engine.run_starter import RunStarter
-from steadyhelm.engine.sessions import Sessions
+from steadyhelm.engine.session_factory import SessionFactory
 from steadyhelm.engine.steering import Steering
 from steadyhelm.events import new_id
 from steadyhelm.forks import ReentrantEvent
@@ -112,7 +112,7 @@ class RunControl:
             uses_profiles=steering is not None and steering.uses_profiles,
             daily=daily,
         )
-        self.sessions = Sessions(
+        self.sessions = SessionFactory(
             make_detectors=make_detectors,
             health=health,
             mode=mode,
