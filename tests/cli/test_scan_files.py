@@ -60,7 +60,7 @@ class TestInput:
             answer = process("scan", pipe, "listening", "/dev/zero", runs)
 
         assert 1 == answer.status
-        assert f"'{pipe}' is a named pipe, which may never end" in answer.err
+        assert f"steadyhelm: '{pipe}' is a named pipe, which may never end. Give a file" in answer.err
         assert "'listening' is a socket, which may never end" in answer.err
         assert "'/dev/zero' is a device, which may never end" in answer.err
         assert "2 runs, 1 flagged" in answer.out

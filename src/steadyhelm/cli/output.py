@@ -261,7 +261,11 @@ def show_progress(title: str, total: int) -> Iterator[Callable[..., None]]:
 
 def read_small_file(path: Path, most_bytes: int, *, what: str) -> bytes:
     """Return the content of a file that holds `what`; raises FormatError where it is larger than that."""
+    from steadyhelm.recordings.run_file import find_endless_kind
+
     try:
+        if kind := find_endless_kind(path):
+            raise FormatError(f"{path} is a {kind}, which may never end. Give a file.")
         if path.stat().st_size > most_bytes:
             raise FormatError(f"{path} is too large for {what}: more than {most_bytes >> 20} MB.")
         return path.read_bytes()

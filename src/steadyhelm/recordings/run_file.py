@@ -163,23 +163,25 @@ class RunFile:
 
 def _open_file(path: str | os.PathLike[str]) -> io.BufferedReader:
     try:
-        _require_ending(path)
-        return Path(path).open("rb")
+        kind = find_endless_kind(path)
+        if not kind:
+            return Path(path).open("rb")
     except (OSError, ValueError) as exc:
         reason = getattr(exc, "strerror", None) or exc
         raise FormatError(f"The run file {str(path)!r} cannot be opened: {reason}.") from exc
+    raise FormatError(
+        f"{str(path)!r} is a {kind}, which may never end. Give a file, or - to read standard input."
+    )
 
 
-def _require_ending(path: str | os.PathLike[str]) -> None:
-    """Raise FormatError for a pipe, a socket or a device: opening or reading one may never end.
+def find_endless_kind(path: str | os.PathLike[str]) -> str:
+    """Return what a path is that may never end when it is opened or read: a pipe, a socket or a device.
 
-    What the program was started with, such as `/dev/stdin` and the `/dev/fd/63` of a shell, is not refused.
+    Empty for a file, and for what the program was started with: `/dev/stdin`, the `/dev/fd/63` of a shell.
     """
-    kind = _ENDLESS_KINDS.get(stat.S_IFMT(Path(path).stat().st_mode))
-    if kind and not os.fspath(path).startswith(_OPEN_DESCRIPTORS):
-        raise FormatError(
-            f"{str(path)!r} is a {kind}, which may never end. Give a file, or - to read standard input."
-        )
+    if os.fspath(path).startswith(_OPEN_DESCRIPTORS):
+        return ""
+    return _ENDLESS_KINDS.get(stat.S_IFMT(Path(path).stat().st_mode), "")
 
 
 def _unpack(file: io.BufferedReader, what: str) -> io.BufferedIOBase:
