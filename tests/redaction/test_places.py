@@ -49,6 +49,16 @@ PLACES = {
         "db:\n  password: blue.harbor\n",
         "blue.harbor",
     ),
+    "argument of a call, variable in the brackets of a shell": (
+        "connect(user=row.user, password=blue.harbor)",
+        "(DB_PASSWORD=blue.harbor make deploy)",
+        "blue.harbor",
+    ),
+    "setting that code reads, line of YAML with a comment": (
+        "connect(DB_PASSWORD=settings.primary, DB_USER=settings.user)",
+        "db:\n  password: blue.harbor  # rotate in May\n",
+        "blue.harbor",
+    ),
     "token, which is never of words, password": (
         "curl --token blue.harbor --password=form.value",
         "curl --token blue.harbor --password=green.valley",
