@@ -297,6 +297,7 @@ class TestMonitor:
             ),
             ("[policy]\nreplan_threshold = 0.1", "steering", "policy"),
             ('[alerts]\nwebhook = "http://127.0.0.1:9/x"', "alert address", "allow_hosts"),
+            ('[alerts]\nwebhook = "an address"', "alert address", "alerts.webhook must be a URL"),
             ("[otel]\nenabled = true", "monitor", "pip install 'steadyhelm[otel]'"),
             ("[budget]\nprices = true", "monitor", "pip install 'steadyhelm[prices]'"),
             ('redaction.patterns = ["("]', "monitor", "redaction"),

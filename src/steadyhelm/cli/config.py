@@ -221,32 +221,25 @@ def _require_monitor_starts(shared: GlobalOptions, name: str, value: Any) -> Non
         current = shared.load().settings
     except SettingsError:
         current = Settings()
-    fault = find_fault(structs.replace(current, **change))
-    if fault and find_fault(current):
-        fault = find_fault(structs.replace(Settings(), **change))
+    fault = _find_refusal(structs.replace(current, **change))
+    if fault and _find_refusal(current):
+        fault = _find_refusal(structs.replace(Settings(), **change))
     if fault:
         raise SettingsError(f"{name} stays as it was. {fault}")
 
 
-def find_fault(settings: "Settings") -> str:
+def _find_refusal(settings: "Settings") -> str:
     """Return why a monitor refuses settings that are valid one by one; empty when it does not."""
     from steadyhelm.components import make_redactor, make_steering
+    from steadyhelm.sinks.alerts.address_guard import check_alert_address
 
-    for check in (make_redactor, make_steering, check_alert_address):
-        try:
-            check(settings)
-        except SteadyhelmError as exc:
-            return str(exc)
+    try:
+        make_redactor(settings)
+        make_steering(settings)
+        check_alert_address(settings.alerts_webhook, settings.alerts_allow_hosts)
+    except SteadyhelmError as exc:
+        return str(exc)
     return ""
-
-
-def check_alert_address(settings: "Settings") -> None:
-    """Raise SteadyhelmError for an address that no alert is sent to. Looks nothing up."""
-    from steadyhelm.sinks.alerts.address_guard import AddressGuard, parse_url
-
-    guard = AddressGuard(settings.alerts_allow_hosts)
-    if settings.alerts_webhook:
-        guard.check_url(parse_url(settings.alerts_webhook))
 
 
 def _check_option(detector: str, option: str, value: Any) -> None:

@@ -171,16 +171,15 @@ def _check_hooks(settings: "Settings") -> Iterator[Check]:  # noqa: ARG001 - all
 
 
 def _check_address(settings: "Settings") -> Iterator[Check]:
-    from steadyhelm.cli.config import check_alert_address
     from steadyhelm.components import find_channel
-    from steadyhelm.sinks.alerts.address_guard import get_host
+    from steadyhelm.sinks.alerts.address_guard import check_alert_address, get_host
 
     check = partial(Check, name=_ALERT_ADDRESS)
     if not settings.alerts_webhook:
         yield check(status="ok", message="none is set: alerts are not sent")
         return
     try:
-        check_alert_address(settings)
+        check_alert_address(settings.alerts_webhook, settings.alerts_allow_hosts)
     except SteadyhelmError as exc:
         yield check(status="FAIL", message=str(exc))
         return
