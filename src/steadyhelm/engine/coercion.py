@@ -59,6 +59,8 @@ def to_share(value: Any) -> float | None:
 
 def to_verdicts(value: object) -> frozenset[Verdict] | None:
     """Return the verdicts in a collection; None when it is none that can be read without code of the host."""
+    if type(value) is frozenset and all(type(it) is str for it in value):
+        return value  # as our own callers pass them, at every step
     plain = fingerprints.to_plain_data(value)
     if type(plain) is not list:
         return None
