@@ -22,7 +22,7 @@ from steadyhelm.baselines import Cusum, Spread, Trend
 from steadyhelm.components import make_detector_factory, make_steering
 from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.engine.health import Health
-from steadyhelm.engine.sessions import Sessions
+from steadyhelm.engine.session_factory import SessionFactory
 from steadyhelm.events import LLM_REQUEST, STATE_TRANSITION, TOOL_CALL, USER_MESSAGE, TraceEvent
 from steadyhelm.incidents import Limits, Thresholds
 from steadyhelm.portable_session import FORMAT_VERSION
@@ -214,7 +214,7 @@ class TestFactories:
         What makes sessions is pickled with its settings, and makes the same detectors elsewhere.
         """
         settings = Settings(detectors={"action_loop": {"max_repeats": 4}, "reply_style": {"enabled": False}})
-        sessions = Sessions(
+        sessions = SessionFactory(
             make_detectors=make_detector_factory(settings), health=Health(), steering=make_steering(settings)
         )
         here, there = (it.begin(INFO, MARKED) for it in (sessions, pickle.loads(pickle.dumps(sessions))))

@@ -304,8 +304,10 @@ def build_alert_worker(
     url = settings.alerts_webhook
     if not url:
         return None
+    from steadyhelm.sinks.alerts.address_guard import check_alert_address  # noqa: PLC0415 - see above
     from steadyhelm.sinks.alerts.worker import AlertWorker  # noqa: PLC0415 - see above
 
+    check_alert_address(url, settings.alerts_allow_hosts)
     return AlertWorker(
         store,
         {find_channel(url): url},

@@ -79,6 +79,25 @@ def has_methods(value: object, *methods: str) -> bool:
     return all(any(kind is it for it in _FUNCTIONS) for kind in found)
 
 
+def bind_methods(value: object) -> dict[str, Any]:
+    """Return the public methods that the type of an object defines, bound to it; none of them is called.
+
+    >>> bind_methods((1, 2, 2))["count"](2)
+    2
+    """
+    found: dict[str, Any] = {}
+    for base in () if is_a(value, type) else reversed(get_mro(type(value))):
+        for name, method in get_attributes(base).items():
+            if type(name) is not str or name.startswith("_"):
+                continue
+            found.pop(name, None)  # what a type defines anew is no method any more, or another one
+            if type(method) is types.FunctionType:
+                found[name] = types.MethodType(method, value)
+            elif type(method) is types.MethodDescriptorType:
+                found[name] = method.__get__(value)
+    return found
+
+
 def is_pydantic_model(value: object) -> bool:
     """Return whether an object is a model of Pydantic, of either generation; nothing is imported for it."""
     bases = get_mro(type(value))

@@ -21,7 +21,7 @@ from steadyhelm.declarations import parse_declarations
 from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.session import Session
-from steadyhelm.engine.sessions import Sessions
+from steadyhelm.engine.session_factory import SessionFactory
 from steadyhelm.errors import FormatError
 from steadyhelm.events import RunInfo
 from steadyhelm.forks import ForkSafeLock
@@ -34,7 +34,7 @@ _FACTORIES_KEPT: Final = 8
 _MAX_STATE_BYTES: Final = 64 << 20
 """A damaged state must not fill the memory."""
 
-_factories: Final[BoundedDict[bytes, Sessions]] = BoundedDict(_FACTORIES_KEPT)
+_factories: Final[BoundedDict[bytes, SessionFactory]] = BoundedDict(_FACTORIES_KEPT)
 _factories_lock: Final = ForkSafeLock()
 
 
@@ -97,13 +97,13 @@ def _decode(state: bytes) -> _SavedSession:
     return saved
 
 
-def _find_factory(settings: Settings) -> Sessions:
+def _find_factory(settings: Settings) -> SessionFactory:
     """Return what makes sessions by these settings, built once: checking every option takes its time."""
     key = msgspec.msgpack.encode(settings)
     with _factories_lock:
         found = _factories.get(key)
         if found is None:
-            found = _factories[key] = Sessions(
+            found = _factories[key] = SessionFactory(
                 make_detectors=make_detector_factory(settings),
                 health=Health(),
                 mode=settings.mode,

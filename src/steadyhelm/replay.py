@@ -17,7 +17,7 @@ from steadyhelm.engine import registry
 from steadyhelm.engine.agent_knowledge import KnowledgeStore, StoredKnowledge
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.session import Session
-from steadyhelm.engine.sessions import Sessions
+from steadyhelm.engine.session_factory import SessionFactory
 from steadyhelm.events import USER_MESSAGE, RunInfo, RunSummary, TraceEvent
 from steadyhelm.findings import DriftEvent, Severity
 from steadyhelm.incidents import Incident
@@ -206,7 +206,7 @@ class Replayer:
         self._make_detectors = make_detectors or make_detector_factory(settings)
         self._health = health or Health()
         self._tools = parse_declarations(settings.tools) if tools is None else tools
-        self._sessions = Sessions(
+        self._sessions = SessionFactory(
             make_detectors=self._make_detectors,
             health=self._health,
             mode=mode,

@@ -1,4 +1,5 @@
 import json
+import os
 from contextlib import closing
 
 import msgspec
@@ -11,6 +12,7 @@ from watched_agent import CommandLine, work
 from steadyhelm.assembly import DriftMonitor
 from steadyhelm.baselines import BaselineStats, Spread
 from steadyhelm.cli.baseline import read_baseline, to_document, write_baseline
+from steadyhelm.cli.budget import read_task_profiles
 from steadyhelm.errors import FormatError
 from steadyhelm.stores import open_store
 
@@ -272,6 +274,16 @@ class TestExportAndImport:
         A file that is not there is named.
         """
         assert "none.json cannot be read" in steadyhelm("baseline import none.json").err
+
+    @pytest.mark.parametrize("read", [read_baseline, read_task_profiles])
+    def test_a_pipe_is_not_waited_for(self, tmp_path, read):
+        """
+        A named pipe, which may never end, is refused in words, for a baseline and for profiles.
+        """
+        os.mkfifo(tmp_path / "pipe")
+
+        with pytest.raises(FormatError, match="is a named pipe, which may never end"):
+            read(tmp_path / "pipe")
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(runs=st.integers(0, 500), tokens=st.floats(0, 1e9), name=st.text(min_size=1, max_size=50))

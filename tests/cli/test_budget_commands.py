@@ -116,7 +116,7 @@ class TestRecommend:
         """
         lines = budget("recommend coder implement_api_endpoint").out.splitlines()
 
-        assert ["steps     20", "tokens    33,000", "cost      $0.3000", "time      54.0 s"] == lines[2:]
+        assert ["tool calls 20", "tokens     33,000", "cost       $0.3000", "time       54.0 s"] == lines[2:]
 
     def test_beginnings_are_enough(self, budget, learnt):
         """
@@ -334,7 +334,7 @@ class TestToday:
         answer = budget("today")
 
         assert [
-            ["agent", "steps", "tokens", "cost", "state"],
+            ["agent", "tool calls", "tokens", "cost", "state"],
             ["coder", "1", "12k of 10k", "$0.50", "used up"],
             ["support", "1", "10 of 10k", "$0.00", "open"],
         ] == [re.split(r" {2,}", line.strip()) for line in answer.out.splitlines() if line.isascii()]
@@ -376,6 +376,15 @@ class TestToday:
         assert "coder may spend 5,000 tokens more until" in answer.err
         (shown,) = json.loads(budget("today --json --agent coder").out)["agents"]
         assert (15_000, []) == (shown["tokens_limit"], shown["exhausted_by"])
+
+    def test_what_its_steps_are(self, budget):
+        """
+        A grant says that its steps are tool calls.
+        """
+        assert (
+            "coder may spend 1 tool call and 500 tokens more until"
+            in budget("grant coder --steps 1 --tokens 500 --yes").err
+        )
 
     def test_a_secret_in_the_reason_is_not_stored(self, budget, store):
         """

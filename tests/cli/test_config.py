@@ -213,6 +213,51 @@ class TestSet:
         assert 2 == process("config", "set", name, text).status
         assert before == settings_file.read_text()
 
+    @pytest.mark.parametrize(
+        ("name", "text", "why"),
+        [
+            ("alerts.webhook", "http://127.0.0.1/very-secret", "it would be sent unencrypted over http"),
+            ("alerts.webhook", "https://10.0.0.7/very-secret", "10.0.0.7 is private"),
+            ("alerts.webhook", "very-secret", "alerts.webhook must be a URL"),
+            ("alerts.allow_hosts", "https://example.org", "without scheme"),
+            ("redaction.patterns", "(", "redaction.patterns must be regular expressions"),
+            ("policy.replan_threshold", "0.1", "must not fall from one to the next"),
+            ("policy.weights", "hope=1", "policy.weights has no 'hope'"),
+        ],
+    )
+    def test_nothing_that_a_monitor_refuses_is_stored(self, settings_file, name, text, why):
+        """
+        A value is held against what the monitor asks of all settings; why it is refused is said.
+        """
+        before = settings_file.read_text()
+        answer = process("config", "set", name, text)
+
+        assert (2, before) == (answer.status, settings_file.read_text())
+        assert f"{name} stays as it was. " in answer.err
+        assert why in answer.err
+        assert "very-secret" not in answer.err
+
+    def test_settings_that_belong_together(self, settings_file):
+        """
+        A value that another setting allows is stored.
+        """
+        steadyhelm("config", "set", "alerts.allow_hosts", "127.0.0.1")
+        steadyhelm("config", "set", "alerts.webhook", "http://127.0.0.1/hook")
+
+        assert "http://127.0.0.1/hook" == tomllib.loads(settings_file.read_text())["alerts"]["webhook"]
+
+    def test_settings_that_are_refused_already(self, settings_file):
+        """
+        Where several values in the file do not fit together, they are corrected one after the other.
+        """
+        settings_file.write_text("[policy]\nremind_threshold = 0.9\nrollback_threshold = 0.2\n")
+        steadyhelm("config", "set", "policy.remind_threshold", "0.2")
+        steadyhelm("config", "set", "policy.rollback_threshold", "0.7")
+
+        assert {"remind_threshold": 0.2, "rollback_threshold": 0.7} == tomllib.loads(
+            settings_file.read_text()
+        )["policy"]
+
     def test_a_wrong_value_in_the_file_is_replaced(self, settings_file):
         """
         A value that cannot be is mended with the command, though no other command works with it.

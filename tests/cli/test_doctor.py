@@ -138,7 +138,7 @@ class TestDatabase:
         if state == "failed":
             store.settle_delivery("d1", "failed", error="no route")
 
-        assert words in dict(checked("--db", database)["alerts"])["warning"]
+        assert words in dict(checked("--db", database)["alert deliveries"])["warning"]
 
 
 class TestSettings:
@@ -174,7 +174,7 @@ class TestSettings:
         An address that alerts cannot go to FAILs, and is not shown.
         """
         monkeypatch.setenv("STEADYHELM_ALERTS_WEBHOOK", "very-secret")
-        [(status, message)] = checked()["alerts"]
+        [(status, message)] = checked()["alert address"]
 
         assert "FAIL" == status
         assert "very-secret" not in message
@@ -296,7 +296,8 @@ class TestMonitor:
                 "max_repeat is not a setting",
             ),
             ("[policy]\nreplan_threshold = 0.1", "steering", "policy"),
-            ('[alerts]\nwebhook = "http://127.0.0.1:9/x"', "monitor", "allow_hosts"),
+            ('[alerts]\nwebhook = "http://127.0.0.1:9/x"', "alert address", "allow_hosts"),
+            ('[alerts]\nwebhook = "an address"', "alert address", "alerts.webhook must be a URL"),
             ("[otel]\nenabled = true", "monitor", "pip install 'steadyhelm[otel]'"),
             ("[budget]\nprices = true", "monitor", "pip install 'steadyhelm[prices]'"),
             ('redaction.patterns = ["("]', "monitor", "redaction"),
@@ -317,6 +318,16 @@ class TestMonitor:
         assert 1 == answer.status
         assert [check] == [it["name"] for it in failed]
         assert words in failed[0]["message"]
+
+    def test_each_check_has_a_name_of_its_own(self, database):
+        """
+        No two rows have one name, so that a program can choose by it.
+        """
+        answer = steadyhelm("--db", database, "doctor", "--json")
+        names = [it["name"] for it in answer.documents[0]["checks"]]
+
+        assert {"alert address", "alert deliveries"} <= set(names)
+        assert sorted(set(names)) == sorted(names)
 
     def test_nothing_is_looked_up_or_sent(self, apart, monkeypatch):
         """

@@ -230,6 +230,29 @@ def test_status(people):
     assert "installed" in shown.replace("not installed", "")
 
 
+def test_an_agent_that_is_no_coding_agent(people):
+    """
+    The name of a watched agent is refused: here `--agent` is a coding agent, and its help says so.
+    """
+    answer = hook("status", "--agent", "researcher")
+
+    assert 2 == answer.exit_code
+    assert "--agent must be a coding agent (claude-code, codex, gemini-cli, cursor)" in answer.stderr
+    assert "CODING_AGENT" in hook("install", "--help").stdout
+
+
+def test_status_says_why_a_file_cannot_be_read(people):
+    """
+    A settings file that cannot be read is named with the reason.
+    """
+    path = user_file(people)
+    path.write_text("{ // mine\n}")
+    result = hook("status", "--agent", "claude-code")
+
+    assert "cannot be read" in result.stdout
+    assert f"claude-code, user: {path} is not plain JSON (" in result.stderr
+
+
 def test_status_tells_troubles(people):
     """
     What could not be looked at is told, with exit status 3.

@@ -101,6 +101,14 @@ class TestEval:
         status, _, err = steadyhelm(f"lab eval {tmp_path / 'empty.jsonl'}")
         assert (1, True) == (status, "no runs were found" in err)
 
+    def test_a_named_pipe(self, steadyhelm, tmp_path):
+        """
+        A pipe, which may never end, is refused in words.
+        """
+        os.mkfifo(tmp_path / "pipe.jsonl")
+        status, _, err = steadyhelm(f"lab eval {tmp_path / 'pipe.jsonl'}")
+        assert (1, True) == (status, "is a named pipe, which may never end" in err)
+
 
 class TestCompare:
     def test_two_settings(self, steadyhelm, runs, tmp_path):

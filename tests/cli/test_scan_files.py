@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -47,6 +48,40 @@ class TestInput:
         A file named twice, or with its folder, is read once.
         """
         assert 2 == len(steadyhelm("scan", runs, runs, runs.parent, "--format", "json").documents)
+
+    def test_what_may_never_end_is_refused(self, runs, apart):
+        """
+        A named pipe, a socket and a device are refused in words, and the files beside them are read.
+        """
+        pipe, listening = apart / "pipe.jsonl", socket.socket(socket.AF_UNIX)
+        os.mkfifo(pipe)
+        with listening:
+            listening.bind("listening")
+            answer = process("scan", pipe, "listening", "/dev/zero", runs)
+
+        assert 1 == answer.status
+        assert f"steadyhelm: '{pipe}' is a named pipe, which may never end. Give a file" in answer.err
+        assert "'listening' is a socket, which may never end" in answer.err
+        assert "'/dev/zero' is a device, which may never end" in answer.err
+        assert "2 runs, 1 flagged" in answer.out
+
+    def test_a_pipe_is_not_followed(self, apart):
+        """
+        A named pipe cannot be followed, and is not waited for.
+        """
+        os.mkfifo(apart / "pipe.jsonl")
+        answer = process("scan", apart / "pipe.jsonl", "--follow-for", "1")
+
+        assert 2 == answer.status
+        assert "--follow takes one file that is being written, not a folder, a pipe" in answer.err
+
+    def test_the_pipe_of_a_shell(self):
+        """
+        What the program was started with is read under the name that a shell gives it.
+        """
+        answer = process("scan", "/dev/stdin", "--format", "json", stdin=looping_line().encode())
+
+        assert ["stuck"] == [report["run_id"] for report in answer.documents]
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
     @given(content=st.binary(max_size=300))

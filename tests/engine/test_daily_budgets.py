@@ -134,7 +134,7 @@ class TestTheDay:
         spend(monitor, runs=1)
         monitor.flush()
         for _ in range(2):
-            with pytest.raises(RunStopped, match="daily budget is used up: 3 of 3 steps"), monitor.run():
+            with pytest.raises(RunStopped, match="daily budget is used up: 3 of 3 tool calls"), monitor.run():
                 read("a.py")
 
         assert [] == called

@@ -40,7 +40,7 @@ def test_a_budget(monitor):
     question = format_question(decision, GOAL)
 
     assert question.startswith("The agent has used up its budget with: find a flight.")
-    assert "3 of 3 steps" in question
+    assert "3 of 3 tool calls" in question
     assert "yes: with a quarter more" in question
 
 

@@ -219,16 +219,34 @@ class TestUntouched:
         assert [] == monitor.list_written_files(thing, run_id=run_id)
         assert "one" in {event.action_name for event in stored(monitor, run_id)}
 
-    def test_verdicts_that_cannot_be_read_start_the_run_all_the_same(self, tmp_path, quiet):
+    @any_object
+    def test_as_verdicts(self, monitor, kind):
         """
-        Whatever a list of verdicts raises stays with us: an id is returned, and the run takes steps.
+        As verdicts it is not asked either: the run starts, its steps are recorded, and each is counted.
         """
-        monitor = DriftMonitor("guest", db_path=tmp_path / "guest.db")
-        run_id = monitor.start_run(can=hostile()())
-        monitor.record_event("tool_call", "one", run_id=run_id)
+        thing = OBJECTS[kind]()
+        run_id = monitor.start_run(can=thing)
+        monitor.record_event("tool_call", "one", run_id=run_id, can=thing)
+        monitor.record_event("tool_call", "two", run_id=run_id, can=[thing, "proceed"])
+
+        assert ["one", "two"] == [event.action_name for event in stored(monitor, run_id)]
+        assert not [reason for reason in monitor.health.totals() if reason.startswith("error")]
+
+    def test_as_verdicts_that_are_computed(self, monitor):
+        """
+        An iterator is not asked for its verdicts, whatever it would raise: what the run can do holds.
+        """
+
+        def verdicts():
+            raise SystemExit("computing the verdicts")
+            yield "proceed"
+
+        run_id = monitor.start_run(can=verdicts())
+        monitor.record_event("tool_call", "one", run_id=run_id, can=verdicts())
 
         assert ["one"] == [event.action_name for event in stored(monitor, run_id)]
-        monitor.close()
+        [(reason, count)] = monitor.health.totals().items()
+        assert ("verdicts that were not given as a set", 2) == (reason[:37], count)
 
     @any_object
     def test_as_every_other_parameter(self, monitor, kind):

@@ -11,8 +11,10 @@ import decimal
 import fractions
 import functools
 import gc
+import inspect
 import itertools
 import os
+import pickle
 import signal
 import sqlite3
 import threading
@@ -28,6 +30,12 @@ DATA_FIELDS = ("input_data", "output_data", "metadata", "error")
 NUMBER_FIELDS = ("token_count", "duration_ms", "timestamp", "cost_usd", "started_seq")
 WAIT_S = 60.0
 INSIDE_ANOTHER = "event recorded while another event was being recorded"
+
+
+@functools.lru_cache
+def squared(value):
+    """The square of a value."""
+    return value * value
 
 
 class Refusing:
@@ -665,6 +673,62 @@ class TestWatchedFunctions:
         assert (2, 5, 3) == (monitor.tool(len)([1, 2]), monitor.tool(int)("5"), monitor.tool(Kit())(3))
         assert 8 == monitor.tool(functools.partial(pow, 2))(3)
         assert 7 == count_stored()
+
+    def test_methods_of_what_can_be_called(self, monitor, count_stored, monkeypatch):
+        """
+        A function with a cache keeps its methods, its signature and its place in its module.
+        """
+        watched = monitor.tool(squared)
+        monkeypatch.setitem(globals(), "squared", watched)
+
+        assert [9, 9] == [watched(3), watched(3)]
+        assert (1, 1) == watched.cache_info()[:2]
+        watched.cache_clear()
+        assert (0, 0) == watched.__wrapped__.cache_info()[:2]
+        assert inspect.signature(watched.__wrapped__) == inspect.signature(watched)
+        assert watched is pickle.loads(pickle.dumps(watched))
+        assert 2 == count_stored()
+
+    def test_methods_of_a_class_with_a_cache(self, monitor, count_stored):
+        """
+        A method with a cache is still a method, whose cache can be asked for and cleared.
+        """
+
+        class Kit:
+            @monitor.tool
+            @functools.lru_cache(maxsize=8)  # noqa: B019 - it is how hosts write it
+            def double(self, value):
+                return 2 * value
+
+        kit = Kit()
+
+        assert [4, 4] == [kit.double(2), kit.double(2)]
+        assert (1, 1) == Kit.double.cache_info()[:2] == kit.double.cache_info()[:2]
+        assert 2 == count_stored()
+
+    def test_methods_of_an_object_that_can_be_called(self, monitor, count_stored):
+        """
+        An object keeps its methods, and none of its code runs while it is wrapped.
+        """
+
+        class Task:
+            limit = property(lambda self: pytest.fail("a property was read"))
+
+            def __init__(self):
+                self.calls = []
+
+            def __call__(self):
+                return self.calls
+
+            def delay(self, value):
+                self.calls.append(value)
+
+        watched = monitor.tool(Task())
+        watched.delay(7)
+
+        assert [7] == watched() == watched.calls
+        assert not hasattr(watched, "limit")
+        assert 1 == count_stored()
 
     def test_copies(self, monitor, count_stored):
         """

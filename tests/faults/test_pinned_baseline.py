@@ -11,7 +11,7 @@ from steadyhelm.baselines import BaselineStats, Spread
 from steadyhelm.components import make_detector_factory, make_steering
 from steadyhelm.engine.agent_knowledge import Reference
 from steadyhelm.engine.health import Health
-from steadyhelm.engine.sessions import Sessions
+from steadyhelm.engine.session_factory import SessionFactory
 from steadyhelm.events import RunInfo
 from steadyhelm.stores import open_store
 
@@ -90,7 +90,7 @@ def replay(monitor, run_id):
     store, settings, health = monitor.store, monitor.settings, Health()
     pinned = store.get_pinned_baseline(AGENT, run_id)
     reference = Reference.decode(pinned)
-    sessions = Sessions(
+    sessions = SessionFactory(
         make_detectors=make_detector_factory(settings, health),
         health=health,
         mode=settings.mode,

@@ -4,7 +4,7 @@ from contextlib import closing
 import pytest
 from fault_tools import get_store_class
 
-from steadyhelm import DriftMonitor
+from steadyhelm import Budget, DriftMonitor
 from steadyhelm.engine.turns import MOST_POSTPONED
 from steadyhelm.errors import StoreError
 from steadyhelm.stores import open_store
@@ -109,6 +109,25 @@ class TestWaiting:
         assert monitor.flush(30).complete
 
         assert [0, 1, 2, 3] == list_seqs(monitor, "session-2")
+        monitor.close()
+
+    @pytest.mark.parametrize("is_suspended", [True, False])
+    def test_its_steps_count_in_the_budget_of_the_day(self, database, released, is_suspended):
+        """
+        What a run spends while it waits counts at once, and once: also when its steps are judged again.
+        """
+        budget = Budget(daily_tokens=400)
+        monitor = DriftMonitor("researcher", db_path=database, mode="enforce", budget=budget)
+        assert monitor.flush().complete
+        monitor._knowledge.add_suspended("session-9")
+        monitor.start_run("session-1" if is_suspended else "session-9")
+        spent = [monitor.record_event("llm_request", "model", token_count=100).verdict for _ in range(4)]
+        waiting = monitor.daily_budget().tokens_used
+        released.set()
+        assert monitor.flush().complete
+
+        assert ["proceed"] * 3 + ["ask"] == spent
+        assert (400, 400) == (waiting, monitor.daily_budget().tokens_used)
         monitor.close()
 
     def test_it_may_end_before(self, monitor, released):

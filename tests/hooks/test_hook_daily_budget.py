@@ -39,6 +39,6 @@ def test_sessions_add_up(coding_agent):
     last, refused = coding_agent("s2", 2), coding_agent("s3", 1)
 
     assert [{}, {}, {}] == quiet
-    assert "the agent's daily budget is used up: 4 of 4 steps" in last["additionalContext"]
+    assert "the agent's daily budget is used up: 4 of 4 tool calls" in last["additionalContext"]
     assert refused["permissionDecision"] in {"ask", "deny"}
     assert "it opens again at" in refused["permissionDecisionReason"]

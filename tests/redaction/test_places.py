@@ -34,6 +34,51 @@ PLACES = {
         "DB_PASSWORD=config9.harbor",
         "config9.harbor",
     ),
+    "member of a form, words with a dot in a variable": (
+        "DB_PASSWORD=form.cleaned",
+        "DB_PASSWORD=blue.harbor",
+        "blue.harbor",
+    ),
+    "class of a library, words with a dot in settings": (
+        "[client]\npassword = django.forms.PasswordInput\n",
+        "[client]\npassword = Maple.Otter.River\n",
+        "Maple.Otter.River",
+    ),
+    "member in source, words with a dot in YAML": (
+        "const db = {\n  password: blue.harbor\n}",
+        "db:\n  password: blue.harbor\n",
+        "blue.harbor",
+    ),
+    "argument of a call, variable in the brackets of a shell": (
+        "connect(user=row.user, password=blue.harbor)",
+        "(DB_PASSWORD=blue.harbor make deploy)",
+        "blue.harbor",
+    ),
+    "setting that code reads, line of YAML with a comment": (
+        "connect(DB_PASSWORD=settings.primary, DB_USER=settings.user)",
+        "db:\n  password: blue.harbor  # rotate in May\n",
+        "blue.harbor",
+    ),
+    "token, which is never of words, password": (
+        "curl --token blue.harbor --password=form.value",
+        "curl --token blue.harbor --password=green.valley",
+        "green.valley",
+    ),
+    "type in a table without spaces, password": (
+        "|user|string|\n|password|varchar2|\n",
+        "|user|ann|\n|password|x9fK2mQ7pL|\n",
+        "x9fK2mQ7pL",
+    ),
+    "head of a table, row of it": (
+        "|id|password|oauth2x|\n|---|---|---|\n|1|yes|no|\n",
+        "|db1|password|oauth2x|\n|db2|port|5432|\n",
+        "oauth2x",
+    ),
+    "words to search for, cell of a table drawn with lines": (
+        "grep -E 'token|password|passw0rd' notes.txt",
+        "\u2502password\u2502passw0rd\u2502",
+        "passw0rd",
+    ),
     "part of an address in escapes, value with an escape": (
         "redirect=%2Flogin%3Fpassword%3D%26page%3D12",
         "bind_password: Otter%269harbor!",

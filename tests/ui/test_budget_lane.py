@@ -38,8 +38,8 @@ def test_it_counts_down_with_a_forecast(visit, budgeted):
     expect(lane.get_by_test_id("left-line")).to_be_visible()
     expect(lane.locator(".lane-legend")).to_contain_text("3,000 tokens left at 15")
     expect(lane).to_contain_text(re.compile(r"empty at about step \d+"))
-    lane.get_by_role("radio", name="Steps").click()
-    expect(lane.locator(".lane-legend")).to_contain_text(re.compile(r"\d+ steps left at 15"))
+    lane.get_by_role("radio", name="Tool calls").click()
+    expect(lane.locator(".lane-legend")).to_contain_text(re.compile(r"\d+ tool calls left at 15"))
     assert "meter=steps" in page.url
 
 

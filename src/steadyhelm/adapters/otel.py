@@ -30,7 +30,7 @@ except ImportError as exc:
 _MAX_SPANS: Final = 10_000
 _MAX_RUNS: Final = 10_000
 _MAX_DEPTH: Final = 64
-_CAN: Final[tuple[Verdict, ...]] = ("proceed",)
+CAN: Final[tuple[Verdict, ...]] = ("proceed",)
 """A span reports what has happened: nothing can be done about it from here."""
 
 
@@ -239,7 +239,7 @@ class SteadyhelmSpanProcessor(SpanProcessor):
                 goal,
                 parent_run_id=parent.run_id if parent is not None else parent_id,
                 metadata=_describe_run(place, span, is_child=parent_id is not None),
-                can=_CAN,
+                can=CAN,
             )
         is_lasting = place.is_lasting and parent_id is None
         run = LiveSpanRun(self._monitor, monitor_run_id, is_ours=is_ours, lasts=is_lasting)

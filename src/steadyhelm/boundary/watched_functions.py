@@ -17,12 +17,12 @@ from steadyhelm.engine.pending_decisions import format_reason
 from steadyhelm.errors import RunStopped, SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.fingerprints import encode_canonical
-from steadyhelm.host_objects import MISSING, is_a, name_type, read_field
+from steadyhelm.host_objects import MISSING, bind_methods, is_a, name_type, read_field
 from steadyhelm.interrupts import pass_on_signal
 
 CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
 """A plain function call has no way to guide the model: it can go on or be stopped."""
-_CAN_GUIDE: Final[frozenset[Verdict]] = frozenset({*CAN, "guide"})
+CAN_GUIDE: Final[frozenset[Verdict]] = frozenset({*CAN, "guide"})
 
 GUIDANCE_HEADING: Final = "[Guidance from Steadyhelm, not part of the result above]"
 MAX_APPENDED_CHARS: Final = 2_000
@@ -52,10 +52,9 @@ def watch_function(
 ) -> F:
     """Return the function with every call recorded: its arguments by name, its result or error, its time.
 
-    Works for plain functions, coroutines, generators, methods of any kind and other callables; the function's
-    own exception passes unchanged. A generator stays one in full: values sent, exceptions thrown in, what it
-    returns, and when it cleans up. With `append_guidance`, guidance for the model is added to a result that
-    is text.
+    Works for functions of every kind, and for other callables, whose methods it keeps; their own exception
+    passes unchanged. A generator stays one in full: values sent, exceptions thrown in, what it returns, and
+    when it cleans up. With `append_guidance`, guidance for the model is added to a result that is text.
     """
     kind: Any = type(function)
     if kind in (staticmethod, classmethod):
@@ -81,6 +80,7 @@ def watch_function(
     wrapper = wrap(recorder, function)
     with suppress(Exception):  # a callable of the host may fail when it is asked for its name
         functools.update_wrapper(wrapper, function)
+        wrapper.__dict__.update(bind_methods(function) | wrapper.__dict__)
     return cast("F", wrapper)
 
 
@@ -290,7 +290,7 @@ class _FunctionRecorder:
             if not self._appends or type(result) is not str:
                 self.record(args, kwargs, result, None, began_s)
                 return result
-            self._record(args, kwargs, result, None, began_s, _CAN_GUIDE)
+            self._record(args, kwargs, result, None, began_s, CAN_GUIDE)
             guidance = self.monitor.guidance()
         except RecursionError:
             self._health.out_of_stack += 1
@@ -341,7 +341,7 @@ class _FunctionRecorder:
 
 def find_verdicts(monitor: Monitor) -> frozenset[Verdict]:
     """Return what can be carried out at a function's call: guidance, where a callback receives decisions."""
-    return _CAN_GUIDE if monitor.has_decision_callback else CAN
+    return CAN_GUIDE if monitor.has_decision_callback else CAN
 
 
 def make_stop(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStopped | None:

@@ -40,7 +40,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_TITLES: Final = ("agent", "tasks", "steps", "tokens", "cost", "time", "task type")
+_TITLES: Final = ("agent", "tasks", "tool calls", "tokens", "cost", "time", "task type")
 
 TaskTypeArgument = Annotated[
     str, typer.Argument(metavar="TASK_TYPE", help="The type of task, or the beginning of it.")
@@ -165,7 +165,7 @@ def _format_row(profile: "TaskProfile") -> tuple[Any, ...]:
 
 
 def _compute_means(profile: "TaskProfile") -> tuple[str, ...]:
-    """Return what one task takes on average: steps, tokens, cost, time."""
+    """Return what one task takes on average: tool calls, tokens, cost, time."""
     tasks = max(profile.tasks, 1)
     return (
         f"{profile.steps / tasks:,.1f}",
@@ -179,7 +179,7 @@ def _print_advice(profile: "TaskProfile", advice: "BudgetRecommendation") -> Non
     lines = [
         ("agent", profile.agent_id),
         ("task", profile.task_type),
-        ("steps", f"{advice.steps:,}"),
+        ("tool calls", f"{advice.steps:,}"),
         ("tokens", f"{advice.tokens:,}"),
         ("cost", f"${advice.cost_usd:,.4f}" if advice.cost_usd is not None else ""),
         ("time", format_duration(advice.wall_s) if advice.wall_s is not None else ""),
@@ -199,7 +199,7 @@ def _print_changes(changed: list["TaskProfile"], known: dict[tuple[str, str], "T
         rows.append(
             (*names, *(f"{a} → {b}" if before else f"new: {b}" for a, b in zip(old, new, strict=True)))
         )
-    print_table(("agent", "task type", "tasks", "steps", "tokens"), rows, empty="")
+    print_table(("agent", "task type", "tasks", "tool calls", "tokens"), rows, empty="")
 
 
 _LARGEST_FILE_BYTES: Final = 16 << 20
@@ -219,7 +219,7 @@ def read_task_profiles(path: Path) -> "tuple[TaskProfile, ...]":
     return profiles
 
 
-_DAY_TITLES: Final = ("agent", "steps", "tokens", "cost", "state")
+_DAY_TITLES: Final = ("agent", "tool calls", "tokens", "cost", "state")
 
 
 @app.command("today", cls=AgentCommand)
@@ -268,7 +268,7 @@ def grant_more(
     from steadyhelm.sink import DailyGrant
 
     amounts = [
-        *([f"{steps:,} steps"] if steps else []),
+        *([pluralize(steps, "tool call")] if steps else []),
         *([f"{tokens:,} tokens"] if tokens else []),
         *([f"${cost_usd:,.2f}"] if cost_usd else []),
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from steadyhelm.cli.context import GlobalOptions
 from steadyhelm.cli.output import (
@@ -19,14 +19,14 @@ from steadyhelm.cli.output import (
     write_private_file,
 )
 from steadyhelm.declarations import ToolDeclaration, parse_declarations
-from steadyhelm.errors import SettingsError
+from steadyhelm.errors import SettingsError, SteadyhelmError
 from steadyhelm.redaction import Redactor
 from steadyhelm.reports.terminal import safe, say
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
-    from steadyhelm.settings import LoadedSettings
+    from steadyhelm.settings import LoadedSettings, Settings
 
 app = typer.Typer(help="Show every setting and its origin, or change one.", rich_markup_mode=None)
 
@@ -63,7 +63,8 @@ class SettingChange(NamedTuple):
             table = table.setdefault(part, {})
             if not isinstance(table, MutableMapping):
                 fail(f"{safe(part)} in {safe(path)} is not a table, so {safe(name)} cannot be set there.")
-        table[key] = _parse_value(name, value)
+        checked = table[key] = _parse_value(name, value)
+        _require_monitor_starts(shared, name, checked)
         return cls(shared, name, path, before, document)
 
     def list_lines(self) -> list[str]:
@@ -202,6 +203,43 @@ def _parse_value(name: str, text: str) -> Any:
     # Not with the file around it: it may hold the wrong value that this one takes the place of.
     checked = check_value(name, value)
     return list(checked) if isinstance(checked, tuple) else checked
+
+
+def _require_monitor_starts(shared: GlobalOptions, name: str, value: Any) -> None:
+    """Raise SettingsError for a value that a monitor refuses, such as an address that alerts must not go to.
+
+    It is judged together with the settings in force; where those are refused already, with the defaults.
+    """
+    from steadyhelm.setting_table import SETTINGS
+    from steadyhelm.settings import Settings, check_value
+
+    setting = next((it for it in SETTINGS if it.name == name), None)
+    if setting is None:
+        return  # an option of a tool or a detector, which is checked by itself
+    change = {setting.attribute: check_value(name, value)}
+    try:
+        current = shared.load().settings
+    except SettingsError:
+        current = Settings()
+    fault = _find_refusal(structs.replace(current, **change))
+    if fault and _find_refusal(current):
+        fault = _find_refusal(structs.replace(Settings(), **change))
+    if fault:
+        raise SettingsError(f"{name} stays as it was. {fault}")
+
+
+def _find_refusal(settings: "Settings") -> str:
+    """Return why a monitor refuses settings that are valid one by one; empty when it does not."""
+    from steadyhelm.components import make_redactor, make_steering
+    from steadyhelm.sinks.alerts.address_guard import check_alert_address
+
+    try:
+        make_redactor(settings)
+        make_steering(settings)
+        check_alert_address(settings.alerts_webhook, settings.alerts_allow_hosts)
+    except SteadyhelmError as exc:
+        return str(exc)
+    return ""
 
 
 def _check_option(detector: str, option: str, value: Any) -> None:

@@ -159,11 +159,11 @@ def _check_deliveries(store: "Outbox") -> Iterator[Check]:
         error = f" ({late[0].error})" if late[0].error else ""
         advice = "They are sent while a monitor runs, or now with: steadyhelm alerts send"
         message = f"{pluralize(len(late), 'alert')} waiting for more than an hour{error}"
-        yield Check(name="alerts", status="warning", message=message, advice=advice)
+        yield Check(name="alert deliveries", status="warning", message=message, advice=advice)
     if failed:
         last = failed[0].error or "no reason stored"
         message = f"{pluralize(len(failed), 'alert')} could not be sent; the last: {last}"
         advice = "steadyhelm alerts deliveries shows them, steadyhelm alerts test tries the address."
-        yield Check(name="alerts", status="warning", message=message, advice=advice)
+        yield Check(name="alert deliveries", status="warning", message=message, advice=advice)
     if not late and not failed:
-        yield Check(name="alerts", status="ok", message=f"{len(waiting)} waiting, none failed")
+        yield Check(name="alert deliveries", status="ok", message=f"{len(waiting)} waiting, none failed")

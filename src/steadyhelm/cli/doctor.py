@@ -17,6 +17,7 @@ from steadyhelm.reports.terminal import console, print_wrapped, safe
 if TYPE_CHECKING:
     from steadyhelm.settings import Settings
 
+_ALERT_ADDRESS: Final = "alert address"
 _STATUS_MARKS: Final = {
     "ok": ("ok     ", "green"),
     "warning": ("warning", "yellow"),
@@ -171,18 +172,19 @@ def _check_hooks(settings: "Settings") -> Iterator[Check]:  # noqa: ARG001 - all
 
 def _check_address(settings: "Settings") -> Iterator[Check]:
     from steadyhelm.components import find_channel
-    from steadyhelm.sinks.alerts.address_guard import parse_url
+    from steadyhelm.sinks.alerts.address_guard import check_alert_address, get_host
 
+    check = partial(Check, name=_ALERT_ADDRESS)
     if not settings.alerts_webhook:
-        yield Check(name="alerts", status="ok", message="no address is set: alerts are not sent")
+        yield check(status="ok", message="none is set: alerts are not sent")
         return
     try:
-        host = parse_url(settings.alerts_webhook).host
-    except SettingsError as exc:
-        yield Check(name="alerts", status="FAIL", message=str(exc))
+        check_alert_address(settings.alerts_webhook, settings.alerts_allow_hosts)
+    except SteadyhelmError as exc:
+        yield check(status="FAIL", message=str(exc))
         return
-    words = f"go to {host} as {find_channel(settings.alerts_webhook)}"
-    yield Check(name="alerts", status="ok", message=words, advice="steadyhelm alerts test sends one.")
+    words = f"alerts go to {get_host(settings.alerts_webhook)} as {find_channel(settings.alerts_webhook)}"
+    yield check(status="ok", message=words, advice="steadyhelm alerts test sends one.")
 
 
 def _check_embedder(settings: "Settings") -> Iterator[Check]:
@@ -306,7 +308,7 @@ def _check_steering(settings: "Settings") -> Iterator[Check]:
 _CHECKS: Final[tuple[tuple[str, "Callable[[Settings], Iterator[Check]]"], ...]] = (
     ("database", check_database),
     ("hooks", _check_hooks),
-    ("alerts", _check_address),
+    (_ALERT_ADDRESS, _check_address),
     ("embedder", _check_embedder),
     ("judge", _check_judge),
     ("steering", _check_steering),

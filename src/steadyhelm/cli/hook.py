@@ -53,7 +53,13 @@ _STATUS_LINE_AGENT: Final = "claude-code"
 _BOTH_LINES_HINT: Final = "To see both, run `steadyhelm hook statusline` in it with the same input."
 
 Agent = Annotated[
-    str, typer.Option("--agent", help="claude-code, codex, gemini-cli or cursor.", show_default=False)
+    str,
+    typer.Option(
+        "--agent",
+        metavar="CODING_AGENT",
+        help="The coding agent, and not the name of a watched one: claude-code, codex, gemini-cli or cursor.",
+        show_default=False,
+    ),
 ]
 Project = Annotated[
     bool,
@@ -66,7 +72,12 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the change, and ch
 def _event(
     context: typer.Context,
     agent: Annotated[
-        str, typer.Option("--agent", help="The agent that sends the event; recognised by default.")
+        str,
+        typer.Option(
+            "--agent",
+            metavar="CODING_AGENT",
+            help="The coding agent that sends the event; recognised by default.",
+        ),
     ] = "",
     mode: Annotated[str, typer.Option("--mode", help="observe, guide or enforce.")] = "",
 ) -> None:
@@ -264,6 +275,9 @@ def _print_status(rows: list[dict[str, Any]], command: str, waiting: int, errors
         for row in rows
     ]
     print_table(("agent", "scope", "state", "mode", "file"), shown, empty="")
+    for row in rows:
+        if row["problem"]:
+            say(f"{row['agent']}, {row['scope']}: {safe(row['problem'])}")
     say(f"The hook command: {safe(command)}")
     if waiting:
         say(f"{pluralize(waiting, 'step')} not recorded yet; the next hook records them.")
@@ -292,7 +306,8 @@ def _require_agent(agent: str) -> None:
     if agent not in AGENTS:
         close = [it for it in AGENTS if it.startswith(agent)] or get_close_matches(agent, AGENTS, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
-        fail(f"--agent must be one of {', '.join(AGENTS)}, got {safe(agent)!r}.{hint}", EXIT_USAGE)
+        known = ", ".join(AGENTS)
+        fail(f"--agent must be a coding agent ({known}), got {safe(agent)!r}.{hint}", EXIT_USAGE)
 
 
 def _print_change(change: "SettingsChange") -> None:

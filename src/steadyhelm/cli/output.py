@@ -110,12 +110,15 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]], *, empt
         out.print(line)
 
 
+_MIN_LABEL_CHARS: Final = 9
+
+
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     """Print each label with its value, one a line; without those that have none."""
-    screen = console()
-    for label, value in fields:
-        if value:
-            print_wrapped(screen, f"{label:<9} {safe(value)}", indent=10)
+    screen, shown = console(), [(label, value) for label, value in fields if value]
+    width = max([_MIN_LABEL_CHARS, *(len(label) for label, _ in shown)])
+    for label, value in shown:
+        print_wrapped(screen, f"{label:<{width}} {safe(value)}", indent=width + 1)
 
 
 def lay_out_table(titles: Sequence[str], rows: Sequence[Sequence["Text"]], *, width: int) -> Iterator["Text"]:
@@ -258,7 +261,11 @@ def show_progress(title: str, total: int) -> Iterator[Callable[..., None]]:
 
 def read_small_file(path: Path, most_bytes: int, *, what: str) -> bytes:
     """Return the content of a file that holds `what`; raises FormatError where it is larger than that."""
+    from steadyhelm.recordings.run_file import find_endless_kind
+
     try:
+        if kind := find_endless_kind(path):
+            raise FormatError(f"{path} is a {kind}, which may never end. Give a file.")
         if path.stat().st_size > most_bytes:
             raise FormatError(f"{path} is too large for {what}: more than {most_bytes >> 20} MB.")
         return path.read_bytes()

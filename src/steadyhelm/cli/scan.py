@@ -318,8 +318,8 @@ def _files_in_folder(folder: Path) -> list[str]:
 
 def _require_followable(files: list[str], paths: list[str]) -> None:
     is_one = len(paths) == 1 and files == paths and files[0] != _STDIN
-    if not is_one or files[0].endswith(".gz"):
-        fail("--follow takes one file that is being written, not a folder, - or a .gz.", EXIT_USAGE)
+    if not is_one or files[0].endswith(".gz") or not Path(files[0]).is_file():
+        fail("--follow takes one file that is being written, not a folder, a pipe, - or a .gz.", EXIT_USAGE)
 
 
 def _require_writable(output: Path | None, files: list[str]) -> None:

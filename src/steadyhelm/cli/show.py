@@ -55,7 +55,12 @@ def show(
     context: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)] = "latest",
     agent: OwnerOfRun = None,
-    events: Annotated[int, typer.Option("--events", min=1, help="The most steps to show.")] = _STEPS_SHOWN,
+    events: Annotated[
+        int,
+        typer.Option(
+            "--events", min=1, help="The most steps to show: calls, messages and what else is recorded."
+        ),
+    ] = _STEPS_SHOWN,
     everything: Annotated[bool, typer.Option("--all", help="Show every step.")] = False,
     payloads: Annotated[
         bool, typer.Option("--payloads", help="Show arguments and results in full, as they are stored.")

@@ -25,7 +25,7 @@ from steadyhelm.loops.loop_detector import (
 from steadyhelm.loops.outcomes import UNKNOWN, CallOutcome
 from steadyhelm.loops.questions import says_nothing, says_refused
 from steadyhelm.loops.rewordings import RewordingMemory
-from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_question
+from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_query
 from steadyhelm.loops.steps import ToolStep, find_path, read_step
 from steadyhelm.loops.targets import TargetRelation, puts_many, relate_calls
 from steadyhelm.loops.user_answers import asks_user, is_specific, read_answer
@@ -326,7 +326,7 @@ def _is_open_search(step: ToolStep, answer: RepeatedAnswer) -> bool:
     """Return whether questions in free words keep finding the same, which is more than a word or two."""
     text = step.outcome.sample
     return (
-        find_question(step.event.action_name, step.event.input_data) is not None
+        find_query(step.event.action_name, step.event.input_data) is not None
         and not answer.has_mostly("value", "number", "page", "aside")
         and not says_nothing(text)
         and _ONE_TO_THREE_WORDS.match(text) is None

@@ -3,8 +3,10 @@
 from typing import Any, Final
 
 from steadyhelm import fingerprints
+from steadyhelm.decisions import Verdict
 from steadyhelm.host_objects import cut_text, is_a, name_type
 from steadyhelm.object_descriptions import describe, read_error
+from steadyhelm.policy.response_levels import VERDICTS
 
 MAX_COUNT: Final = 2**53
 """The largest whole number that is kept: more is a mistake, and no float or database could hold it."""
@@ -53,3 +55,14 @@ def to_share(value: Any) -> float | None:
     if type(value) not in (int, float):
         return None
     return float(value) if 0.0 <= value <= 1.0 else None
+
+
+def to_verdicts(value: object) -> frozenset[Verdict] | None:
+    """Return the verdicts in a collection; None when it is none that can be read without code of the host."""
+    if type(value) is frozenset and all(type(it) is str for it in value):
+        return value  # as our own callers pass them, at every step
+    plain = fingerprints.to_plain_data(value)
+    if type(plain) is not list:
+        return None
+    names = {it for it in plain if type(it) is str}
+    return frozenset(it for it in VERDICTS if it in names)

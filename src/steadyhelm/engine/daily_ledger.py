@@ -57,10 +57,17 @@ class DailyLedger:
         return day is None or not day.start <= self._clock() < day.end
 
     def record(self, records: Sequence[Record]) -> None:
-        """Count records of this agent that were queued."""
+        """Count records of this agent that are queued, or held until it is known how their run continues."""
         with self.lock:
             self._follow_clock()
             self._recorded = self._add(self._recorded, records)
+
+    def withdraw(self, records: Sequence[Record]) -> None:
+        """Count held records no longer: their steps are judged and counted again."""
+        with self.lock:
+            self._follow_clock()
+            held = self._add(AgentSpending(agent_id=self._agent_id), records)
+            self._recorded = _subtract(self._recorded, held)
 
     def note_written(self, records: Sequence[Record]) -> None:
         """Note that queued records are stored. Runs on the writer's thread."""

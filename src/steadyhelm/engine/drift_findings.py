@@ -107,7 +107,7 @@ def make_daily_budget_findings(
 ) -> Sequence[DriftEvent]:
     """Return a finding when the agent's budget of the day is used up: what is spent, and when it opens."""
     amounts = {
-        "steps": _describe_amount(daily.steps_used, daily.steps_limit, "{:,.0f}", "steps"),
+        "steps": _describe_amount(daily.steps_used, daily.steps_limit, "{:,.0f}", "tool calls"),
         "tokens": _describe_amount(daily.tokens_used, daily.tokens_limit, "{:,.0f}", "tokens"),
         "cost_usd": _describe_amount(daily.cost_used_usd, daily.cost_limit_usd, "{:.2f}", "USD"),
     }
@@ -131,7 +131,7 @@ def make_daily_budget_findings(
 def _describe_spending(budget: BudgetState, limits: Sequence[str]) -> str:
     """Return the use of each of these limits as text."""
     words = {
-        "steps": _describe_amount(budget.steps_used, budget.steps_limit, "{:.0f}", "steps"),
+        "steps": _describe_amount(budget.steps_used, budget.steps_limit, "{:.0f}", "tool calls"),
         "tokens": _describe_amount(budget.tokens_used, budget.tokens_limit, "{:,.0f}", "tokens"),
         "cost_usd": _describe_amount(budget.cost_used_usd, budget.cost_limit_usd, "{:.2f}", "USD"),
         "wall_s": _describe_amount(budget.wall_used_s, budget.wall_limit_s, "{:.0f}", "seconds"),

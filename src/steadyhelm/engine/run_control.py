@@ -17,6 +17,7 @@ from steadyhelm.detector import Detector
 from steadyhelm.engine.agent_knowledge import AgentKnowledge
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.checkpointing import RunCheckpoints
+from steadyhelm.engine.coercion import to_verdicts
 from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.dispatch import Dispatch
 from steadyhelm.engine.health import FlushResult, Health
@@ -26,7 +27,7 @@ from steadyhelm.engine.live_runs import LiveRuns
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import Price, RunServices
 from steadyhelm.engine.run_starter import RunStarter
-from steadyhelm.engine.sessions import Sessions
+from steadyhelm.engine.session_factory import SessionFactory
 from steadyhelm.engine.steering import Steering
 from steadyhelm.events import new_id
 from steadyhelm.forks import ReentrantEvent
@@ -34,6 +35,9 @@ from steadyhelm.judging.questioner import Questioner
 from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.store import Store
 
+_UNKNOWN_VERDICTS: Final = (
+    "verdicts that were not given as a set, list or tuple of texts: all of the run's hold"
+)
 _LOADING_S: Final = 0.05
 """How long the first wait for what is known about the agent takes at most."""
 
@@ -108,7 +112,7 @@ class RunControl:
             uses_profiles=steering is not None and steering.uses_profiles,
             daily=daily,
         )
-        self.sessions = Sessions(
+        self.sessions = SessionFactory(
             make_detectors=make_detectors,
             health=health,
             mode=mode,
@@ -181,7 +185,7 @@ class RunControl:
                 parent_run_id=parent_run_id,
                 metadata=metadata,
                 budget=budget,
-                can=can,
+                can=self.read_verdicts(can),
             )
         except BaseException as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("start_run", exc)
@@ -244,6 +248,16 @@ class RunControl:
     def identify(self, run_id: object) -> str | None:
         """Return the id of a run as it is kept, whatever the caller passed; None when it passed none."""
         return None if run_id is None else self.services.capture.identify(run_id)
+
+    def read_verdicts(self, can: object) -> Collection[Verdict]:
+        """Return what the caller can carry out; all verdicts where what it passed cannot be read."""
+        if can is VERDICTS:
+            return VERDICTS
+        verdicts = to_verdicts(can)
+        if verdicts is None:
+            self.health.count(_UNKNOWN_VERDICTS)
+            return VERDICTS
+        return verdicts
 
     def is_lost(self, run_id: str | None) -> bool:
         """Return whether a run should be live and is not: it could not be started."""

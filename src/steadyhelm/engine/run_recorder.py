@@ -336,7 +336,7 @@ class RunRecorder:
             session.can = self.session.can
             self.session = session
             postponed.is_waiting = False
-            self._writer.resume(session, reference, pin=pin)
+            self._writer.resume(session, reference, pin=pin, held=postponed.list_held())
         while self.postponed is not None:
             # One at a time: other threads get the lock in between.
             self._turns.do(partial(self._do_postponed, 1), can_wait=False)
@@ -358,7 +358,7 @@ class RunRecorder:
             if postponed is None or not postponed.is_waiting:
                 return False
             self.postponed = self._writer.hold = None
-            postponed.queue_held(lambda records: self._writer.put_records(*records))
+            postponed.queue_held(lambda records: self._writer.put_records(*records, were_held=True))
             postponed.done.set()
         self._ask_judge(postponed.questions)
         return True

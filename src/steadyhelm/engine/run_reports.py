@@ -75,7 +75,8 @@ class RunReports:
         """Record one step of the agent, and return the decision about it.
 
         Without a `run_id` it belongs to the current run of this context; where there is none, one starts.
-        `can` are the verdicts you can carry out at this step, where these are fewer than the run's.
+        `can` are the verdicts you can carry out at this step, where these are fewer than the run's: a set,
+        list or tuple of texts.
         """
         if self.disabled:
             return PROCEED
@@ -100,7 +101,7 @@ class RunReports:
                 call_id=call_id,
                 error=error,
                 cost_usd=cost_usd,
-                can=can,
+                can=self._control.read_verdicts(can),
             )
         except RecursionError:
             self.health.out_of_stack += 1  # the host is at its limit: a call to count it would raise as well

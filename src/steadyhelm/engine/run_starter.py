@@ -20,7 +20,7 @@ from steadyhelm.engine.live_runs import LiveRuns, find_live_run
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
-from steadyhelm.engine.sessions import Sessions
+from steadyhelm.engine.session_factory import SessionFactory
 from steadyhelm.errors import ForkedStoreError, StoreError
 from steadyhelm.events import BUDGET_SET, RunInfo, new_id
 from steadyhelm.forks import ForkSafeLock
@@ -54,7 +54,7 @@ class RunStarter:
     def __init__(
         self,
         runs: LiveRuns,
-        sessions: Sessions,
+        sessions: SessionFactory,
         services: RunServices,
         *,
         start: Callable[..., str],

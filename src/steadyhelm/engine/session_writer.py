@@ -45,8 +45,15 @@ class SessionWriter:
         self._counted_anew = range(0)
         self._seqs_before = 0
 
-    def resume(self, session: Session, reference: Reference | None, *, pin: bool) -> None:
-        """Continue with the session of a suspended run: until now its events were counted from 0."""
+    def resume(
+        self, session: Session, reference: Reference | None, *, pin: bool, held: Sequence[Record]
+    ) -> None:
+        """Continue with the session of a suspended run: until now its events were counted from 0.
+
+        The steps of the records held until now are judged again, and count when they are.
+        """
+        if self._services.daily is not None:
+            self._services.daily.withdraw(held)
         self._counted_anew, self._seqs_before = range(self.session.next_seq + 1), session.next_seq
         self.session, self.reference = session, reference
         self._incident_updates = IncidentUpdates()
@@ -169,19 +176,22 @@ class SessionWriter:
         self.put_records(*ending.findings, *ending.incidents, ending.summary)
         return ending
 
-    def put_records(self, *records: Record) -> None:
-        """Queue what may be stored of records, or hold it until it is known how the run continues."""
+    def put_records(self, *records: Record, were_held: bool = False) -> None:
+        """Queue what may be stored of records, or hold it until it is known how the run continues.
+
+        What was spent counts at once: that of records that `were_held` is counted already.
+        """
         if not records:
             return
         capture = self._services.capture
         if not capture.keeps_text:
             records = tuple(capture.strip(it) for it in records)
+        if self._services.daily is not None and not were_held:
+            self._services.daily.record(records)
         if self.hold is not None:
             self.hold(records)
             return
         self._services.queue.put(self.session.run.epoch, *records)
-        if self._services.daily is not None:
-            self._services.daily.record(records)
         if type(records[0]) is RecordedEvent:
             return  # it comes alone
         incidents = [it for it in records if isinstance(it, Incident)]

@@ -197,6 +197,10 @@ class PostponedSteps:
         self._held.append(records)
         self._holder.hold(self._epoch, records)
 
+    def list_held(self) -> list[Record]:
+        """Return the records that are held."""
+        return [record for records in self._held for record in records]
+
     def count_behind(self) -> None:
         """Count a step that has no record yet: its caller did not wait until those before it were judged."""
         self._behind += 1

@@ -109,7 +109,7 @@ class PlanTracker(Struct):
             return
         if source == "reply" and self.is_followed and not any(item.status for item in items):
             return  # a mere list in a reply says less than what is known of the steps
-        self.source, self.items = source, [_bound(item) for item in items[:MAX_STEPS]]
+        self.source, self.items = source, [_limit_dependencies(item) for item in items[:MAX_STEPS]]
 
     def _update_statuses(self, items: list[PlanItem]) -> None:
         known = {normalize_description(item.description): item for item in self.items}
@@ -127,7 +127,7 @@ class PlanTracker(Struct):
         for item in items:
             mine = by_number.get(item.number)
             if mine is None and item.description and len(self.items) < MAX_STEPS:
-                self.items.append(_bound(item))
+                self.items.append(_limit_dependencies(item))
             elif mine is not None:
                 mine.status = item.status or mine.status
                 mine.description = item.description or mine.description
@@ -140,7 +140,8 @@ def _read_steps(plan: Any) -> list[PlanItem]:
     return [] if isinstance(plan, str) and len(items) < _MIN_STEPS_IN_TEXT else items
 
 
-def _bound(item: PlanItem) -> PlanItem:
+def _limit_dependencies(item: PlanItem) -> PlanItem:
+    """Return the step, which then waits for no more others than a plan may have steps."""
     item.waits_for = item.waits_for[:MAX_STEPS]
     return item
 

@@ -21,7 +21,7 @@ from steadyhelm.engine.health import Health
 from steadyhelm.engine.run_recorder import RunRecorder
 from steadyhelm.engine.run_services import RunServices
 from steadyhelm.engine.session import Session
-from steadyhelm.engine.sessions import Sessions
+from steadyhelm.engine.session_factory import SessionFactory
 from steadyhelm.errors import NotFoundError, SteadyhelmError
 from steadyhelm.events import RunInfo
 from steadyhelm.hooks.background import HookAlerts, HookJudging
@@ -222,9 +222,9 @@ class HookSessions:
                 return None if is_over else self._start(sessions, info, reference, step, can, late=late)
         raise TooManyRunsError(f"A session was resumed more than {MAX_RUNS_PER_SESSION} times.")
 
-    def _make_sessions(self) -> Sessions:
+    def _make_sessions(self) -> SessionFactory:
         settings = self._parts.settings
-        return Sessions(
+        return SessionFactory(
             make_detectors=lambda: list(self._parts.make_detectors()),
             health=self._parts.health,
             mode=settings.mode,
@@ -236,7 +236,7 @@ class HookSessions:
         )
 
     def _resume(
-        self, sessions: Sessions, info: RunInfo, known: StoredKnowledge, can: "Collection[Verdict]"
+        self, sessions: SessionFactory, info: RunInfo, known: StoredKnowledge, can: "Collection[Verdict]"
     ) -> tuple[RunRecorder, HookMemory, RecordList] | None:
         suspended = take_suspended(self._store, info.agent_id, info.run_id)
         if suspended is None:
@@ -258,7 +258,7 @@ class HookSessions:
 
     def _start(
         self,
-        sessions: Sessions,
+        sessions: SessionFactory,
         info: RunInfo,
         reference: Reference,
         step: HookStep,

@@ -70,14 +70,14 @@ class SearchMemory(Struct):
         """Return whether a call could be one search too many."""
         if len(self.searches) < SIMILAR_SEARCHES_OF_LOOP - 1:
             return False
-        return find_question(call.action_name, call.input_data) is not None
+        return find_query(call.action_name, call.input_data) is not None
 
     def observe(self, step: ToolStep, enough: int, *, is_foreseen: bool = False) -> LoopMatch | None:
         """Record a search, and return a match when similar ones keep finding the same.
 
         One that is foreseen is assumed to find what the last one found.
         """
-        question = find_question(step.event.action_name, step.event.input_data)
+        question = find_query(step.event.action_name, step.event.input_data)
         if question is None or step.outcome.outage:
             return None
         question = question[:_MAX_SEARCH_CHARS]
@@ -138,8 +138,8 @@ def _match_search(
     )
 
 
-def find_question(tool: str, arguments: Any) -> str | None:
-    """Return the question a call asks in words, None when it asks none."""
+def find_query(tool: str, arguments: Any) -> str | None:
+    """Return the query in words that a call searches with; None when it searches for nothing."""
     if not isinstance(arguments, dict):
         return None
     if _SEARCH_ARGUMENTS.isdisjoint(arguments):

@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import re
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
@@ -37,6 +38,13 @@ _SKIP_CHUNK_BYTES: Final = 1 << 20
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _BOM: Final = b"\xef\xbb\xbf"
 _OPENING_LINES: Final = (b"{", b"[", b"[{")
+_ENDLESS_KINDS: Final = {
+    stat.S_IFIFO: "named pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+_OPEN_DESCRIPTORS: Final = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 _STREAM_ERRORS: Final = (OSError, EOFError, zlib.error)
 _BYTE_POSITION: Final = re.compile(r" \(byte (\d+)\)$")
 _ONE_RUN_PER_LINE: Final = "a run file holds one run a line"
@@ -155,10 +163,25 @@ class RunFile:
 
 def _open_file(path: str | os.PathLike[str]) -> io.BufferedReader:
     try:
-        return Path(path).open("rb")
+        kind = find_endless_kind(path)
+        if not kind:
+            return Path(path).open("rb")
     except (OSError, ValueError) as exc:
         reason = getattr(exc, "strerror", None) or exc
         raise FormatError(f"The run file {str(path)!r} cannot be opened: {reason}.") from exc
+    raise FormatError(
+        f"{str(path)!r} is a {kind}, which may never end. Give a file, or - to read standard input."
+    )
+
+
+def find_endless_kind(path: str | os.PathLike[str]) -> str:
+    """Return what a path is that may never end when it is opened or read: a pipe, a socket or a device.
+
+    Empty for a file, and for what the program was started with: `/dev/stdin`, the `/dev/fd/63` of a shell.
+    """
+    if os.fspath(path).startswith(_OPEN_DESCRIPTORS):
+        return ""
+    return _ENDLESS_KINDS.get(stat.S_IFMT(Path(path).stat().st_mode), "")
 
 
 def _unpack(file: io.BufferedReader, what: str) -> io.BufferedIOBase:

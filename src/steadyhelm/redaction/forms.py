@@ -18,10 +18,12 @@ from steadyhelm.redaction.named_values import (
 from steadyhelm.redaction.names import Strength, words_of
 from steadyhelm.redaction.quoting import BREAK, OPERATOR, QUOTE, SPACE, Value, read_value
 from steadyhelm.redaction.sentences import read_sentence
-from steadyhelm.redaction.unquoted import is_literal, is_word_secret
+from steadyhelm.redaction.tables import read_cell
+from steadyhelm.redaction.unquoted import is_literal, is_word_secret, may_be_words
 from steadyhelm.redaction.values import (
     MIN_MIXING,
     is_identifier,
+    is_of_words,
     is_ordinary,
     is_plain_word,
     looks_secret,
@@ -269,8 +271,9 @@ def _read_flag(text: str, name: Name) -> Value | None:
     content = text[value.start : value.end]
     if match["gap"] and not value.quote:  # in a list of options
         return value if is_likely_secret(content, name) else None
+    is_plain = may_be_words(name) or not is_of_words(content)
     is_secret = is_secret_value(content, name.text, name.strength) and not is_ordinary(
-        content, is_quoted=bool(value.quote), is_literal=True
+        content, is_quoted=bool(value.quote), is_literal=is_plain
     )
     return value if is_secret else None
 
@@ -372,6 +375,6 @@ def _read_multipart(text: str, name: Name) -> Value | None:
 FORMS: Final[tuple[Callable[[str, Name], Value | None], ...]] = (
     _read_braced, _read_assigned, _read_element, _read_pair, _read_before, read_second, read_call,
     read_default, read_braced_default,
-    _read_flag, read_sentence, _read_user_and_password, _read_multipart, _read_next, _read_loose,
+    _read_flag, read_sentence, _read_user_and_password, _read_multipart, read_cell, _read_next, _read_loose,
 )  # fmt: skip
 """The forms, in the order in which they are tried."""

@@ -40,14 +40,14 @@ class HintIndex:
                 self._by_head.setdefault(head, []).append((anchor.encode(), hint))
         self._in_words = frozenset(filter(_RUN.fullmatch, hints))
         self._as_bytes = {hint: hint.encode() for hint in hints if not hint.endswith(("|", ","))}
-        by_sign: dict[bytes, list[str]] = {}
+        by_character: dict[bytes, list[str]] = {}
         for hint, anchor in anchors.items():
             if not anchor:
-                by_sign.setdefault(_find_sign(hint), []).append(hint)
-        # A sign of one hint alone says less than the whole of it.
-        self._by_sign = [
-            (self._as_bytes.get(hints[0], sign) if len(hints) == 1 else sign, hints)
-            for sign, hints in by_sign.items()
+                by_character.setdefault(_find_character(hint), []).append(hint)
+        # A character of one hint alone says less than the whole of it.
+        self._by_character = [
+            (self._as_bytes.get(hints[0], character) if len(hints) == 1 else character, hints)
+            for character, hints in by_character.items()
         ]
         self._may_have_anchor = compile_search(frozenset(filter(None, anchors.values())), is_whole=False)
         # Words without a hint, and the hints that other words are a part of.
@@ -58,8 +58,8 @@ class HintIndex:
         """Return the hints that are in a text in small letters."""
         words = lowered.translate(_LETTERS).split()
         possible: set[str] = set()
-        for sign, hints_with_it in self._by_sign:
-            if sign in lowered:
+        for character, hints_with_it in self._by_character:
+            if character in lowered:
                 possible.update(hints_with_it)
         if not self._harmless.issuperset(words):
             new = []
@@ -138,6 +138,6 @@ def _find_anchor(hint: str) -> str:
     return max(anchors, key=lambda it: (it.strip() not in _COMMON_WORDS, len(it)), default="")
 
 
-def _find_sign(hint: str) -> bytes:
+def _find_character(hint: str) -> bytes:
     """Return a character of a hint that is neither a letter nor a digit; its first one where it has none."""
     return next((it for it in hint if not it.isalnum()), hint[:1]).encode()

@@ -12,7 +12,7 @@ _COLOUR: Final = re.compile(r"(?:\x1b|\\{1,8}u001b)\[[0-9;]{0,16}[mK]")
 _ENCODED_COLOUR: Final = re.compile(rb"\\{1,8}u001b\[[0-9;]{0,16}[mK]")
 _ENTITY: Final = re.compile(r"&(?:amp;){0,4}(quot|apos|lt|gt|amp|#(?:[0-9]{2,3}|[xX]0{0,2}[0-9A-Fa-f]{2}));")
 """A sign as HTML and XML write it; quotes and brackets are written so where a page shows code."""
-_SIGNS: Final = {"quot": '"', "apos": "'", "lt": "<", "gt": ">", "amp": "&"}
+_CHARACTERS: Final = {"quot": '"', "apos": "'", "lt": "<", "gt": ">", "amp": "&"}
 _ENCODED_ENTITY: Final = re.compile(_ENTITY.pattern.encode())
 _LINE_PREFIX: Final = re.compile(
     r"\n(?:[ \t]{0,8}[0-9]{1,6}(?:\t|\u2192|[ ]?[|\u2502][ ]?|:[ ](?=[ ]{2}|-[ ]))"
@@ -93,16 +93,16 @@ def _find_prefix(text: str) -> re.Pattern[str] | None:
 
 
 def _decode_entity(match: re.Match[str]) -> str:
-    return _find_sign(match[1])
+    return _find_character(match[1])
 
 
 def _encode_entity(match: re.Match[bytes]) -> bytes:
-    return encode_canonical(_find_sign(match[1].decode()))[1:-1]
+    return encode_canonical(_find_character(match[1].decode()))[1:-1]
 
 
-def _find_sign(code: str) -> str:
-    """Return the sign that an entity stands for, by its name or its number."""
-    if code in _SIGNS:
-        return _SIGNS[code]
+def _find_character(code: str) -> str:
+    """Return the character that an entity stands for, by its name or its number."""
+    if code in _CHARACTERS:
+        return _CHARACTERS[code]
     number = code.removeprefix("#")
     return chr(int(number[1:], 16) if number[0] in "xX" else int(number))

@@ -94,13 +94,13 @@ class Redactor:
             return True
         text = encoded.decode("latin-1")  # one character a byte; what is not ASCII does not matter here
         return (
-            self._confirm_hint(text, encoded)
+            self._has_confirmed_hint(text, encoded)
             or any(find_tokens(text, encoded))
             or any(find_url_credentials(text, is_gate=True))
             or may_have_foreign_name(encoded, has_escapes=has_escapes)
         )
 
-    def _confirm_hint(self, text: str, encoded: bytes) -> bool:
+    def _has_confirmed_hint(self, text: str, encoded: bytes) -> bool:
         """Return whether a hint is a name or a command that a secret may follow, or part of a shape."""
         lowered = encoded.lower()
         found = self._hints.find(lowered)

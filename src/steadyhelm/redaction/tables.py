@@ -16,6 +16,16 @@ _CELL: Final = re.compile(r"[\w ./#-]{1,40}\Z")
 _LINES: Final = frozenset("|\u2502\u2503")
 """Signs that are also at the beginning and at the end of a row."""
 _CELL_SIGNS: Final = " \t\r\"'`\\|\u2502\u2503"
+_CELL_BEGINS: Final = re.compile(
+    r"(?:(?P<line>[\n\r]|\\[nr]|(?:\A|[\n\r\"']|\\[nr])[ \t]{0,4}[|\u2502\u2503]{1,2})|[|\u2502\u2503])"
+    r"[ \t]{0,8}[*`]{0,3}\Z"
+)
+"""What is in front of the cell of a name; in the first cell of its row, the beginning of the line."""
+_MAX_CELL_BEGIN_CHARS: Final = 20
+_CELL_BEHIND: Final = re.compile(
+    r"[*`]{0,3}[ \t]{0,40}[|\u2502\u2503]{1,2}[ \t]{0,40}"
+    r"[*`]{0,3}([^\s|\u2502\u2503\"'`\\]{6,200}?)[*`]{0,3}[ \t]{0,40}(?=[|\u2502\u2503\n\r\"'\\]|\Z)"
+)
 _ALIGNED_CELL: Final = re.compile(r"[^\s\"'\\]+(?:[ ][^\s\"'\\]+)*")
 _STRING_BEGIN: Final = re.compile(r".{0,300}(?<![\\,;|])[\"'](?=[\w|\\ -])", re.DOTALL)
 _STRING_END: Final = re.compile(r"(?<!\\)\\{0,2}[\"'][ ]?[}\],]")
@@ -70,6 +80,28 @@ def find_column(text: str, name: Name) -> Iterator[Value]:
         yield from _read_aligned(text, line_end.end(), (head, name.start - begin), name)
     if is_head and cells[column].strip(_CELL_SIGNS).lower().endswith(name.text.lower()):
         yield from _read_rows(text, line_end.end(), (sign, column, len(cells)), name)
+
+
+def read_cell(text: str, name: Name) -> Value | None:
+    """Read the secret in the cell behind that of a name, in a row with lines: `|password|x9fK2mQ7|`."""
+    behind = _CELL_BEHIND.match(text, name.end)
+    if not behind or not is_likely_secret(behind[1], name) or _CODE.search(behind[1]):
+        return None
+    before = _CELL_BEGINS.search(text[max(0, name.start - _MAX_CELL_BEGIN_CHARS) : name.start])
+    if not before:
+        return None
+    if not before["line"] and (
+        text[behind.end() : behind.end() + 1] not in _LINES or _is_head(text, behind.end())
+    ):
+        return None  # not the first cell of its row, which may be the head of a table
+    return Value(*behind.span(1), "")
+
+
+def _is_head(text: str, at: int) -> bool:
+    """Return whether the row that a place of a text is in is the head of a table: a ruler is below it."""
+    end = _BREAK.search(text, at, at + _MAX_HEAD_CHARS)
+    next_end = _BREAK.search(text, end.end(), end.end() + _MAX_HEAD_CHARS) if end else None
+    return bool(end and next_end and _RULER.match(text[end.end() : next_end.start()]))
 
 
 def read_parameters(sql: str) -> list[str]:

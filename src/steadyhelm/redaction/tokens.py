@@ -124,11 +124,6 @@ def to_bytes(text: str) -> bytes:
     return text.encode("latin-1", "replace")
 
 
-def is_token(text: str) -> bool:
-    """Return whether a whole text, such as an id, is a token with a known prefix."""
-    return any(span.end - span.start >= len(text) // 2 for span in find_tokens(text))
-
-
 def _find_runs(data: bytes, table: bytes, least: int) -> Iterator[tuple[int, int]]:
     """Yield where the text has at least so many characters of an alphabet in a row."""
     marks = data.translate(table)

@@ -5,7 +5,7 @@ from typing import Final
 
 from steadyhelm.redaction.named_values import Name, names_password
 from steadyhelm.redaction.quoting import Value
-from steadyhelm.redaction.values import MIN_MIXING, measure_mixing
+from steadyhelm.redaction.values import MIN_MIXING, is_of_words, measure_mixing
 
 _SEEN_BEFORE: Final = 80
 _MIN_WORD_CHARS: Final = 6
@@ -18,23 +18,32 @@ _PASSWORD_ENDINGS: Final = ("password", "passwd", "pass", "pwd")
 _LINE_BEGIN: Final = re.compile(r"(?:\A|[\n\r\"']|\\[nr])[ \t]{0,40}(?:-[ ]{1,4})?[\"']?\Z")
 _BLOCK_ENDS: Final = re.compile(r"(?:\s|\\{1,4}[nrt]){0,40}[}\])]")
 """The end of an object in code; settings in lines have none."""
+_COMMENT: Final = re.compile(r"[ \t]{1,40}#[ \t]")
 _SECTION: Final = re.compile(r"(?:^|\n|\\n|\")\[[\w.: -]{1,60}\][ \t]{0,8}(?:\r|\n|\\)")
 
 
 def is_literal(text: str, name: Name, match: re.Match[str], value: Value) -> bool:
     """Return whether a value without quotes is where no code is: in settings, a shell, a flag, an address."""
     operator, before = match["op"], text[max(0, name.start - _SEEN_BEFORE) : name.start]
+    is_password, is_compact = may_be_words(name), match[0].endswith("=") and not match["gap"]
+    if not is_password and (not name.text.isupper() or is_of_words(text[value.start : value.end])):
+        return False
+    if operator is not None and is_compact and is_password and name.text.isupper():
+        return True  # a variable of the environment, also in brackets: `(DB_PASSWORD=x make)`
     following = text[value.end : value.end + 1]
     if operator is None or before.endswith(("(", ", ")) or following in _CODE_FOLLOWS:
         return False
-    is_password = names_password(name) or name.text.lower().endswith(_PASSWORD_ENDINGS)
-    if not is_password and not name.text.isupper():  # a token is drawn at random
-        return False
-    if match[0].endswith("=") and not match["gap"]:
+    if is_compact:
         return following != ";" or name.text.isupper() or before.endswith(_SETTING_BEGINS)
-    if not _LINE_BEGIN.search(before) or following not in _LINE_ENDS:
+    is_line = following in _LINE_ENDS or _COMMENT.match(text, value.end) is not None
+    if not is_line or not _LINE_BEGIN.search(before):
         return False
     return not _BLOCK_ENDS.match(text, value.end) if operator == ":" else bool(_SECTION.search(text[:2000]))
+
+
+def may_be_words(name: Name) -> bool:
+    """Return whether a name is that of a password; a token is drawn at random."""
+    return names_password(name) or name.text.lower().endswith(_PASSWORD_ENDINGS)
 
 
 def is_word_secret(text: str, name: Name, match: re.Match[str], value: Value, content: str) -> bool:

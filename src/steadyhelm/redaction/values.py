@@ -15,7 +15,6 @@ _MIN_SECRET_CHARS: Final = 3
 _MIN_WEAK_CHARS: Final = 16
 _MIN_PASSWORD_CHARS: Final = 6
 _MIN_NUMBER_DIGITS: Final = 4
-_MIN_HEX_CHARS: Final = 20
 MIN_MIXING: Final = 0.26
 _MIN_ENTROPY_BITS: Final = 3.9
 _MIN_BLOB_CHARS: Final = 200
@@ -46,6 +45,8 @@ _MIN_LONG_MIXING: Final = 0.2
 """With several digits."""
 _MIN_LETTERS_MIXING: Final = 0.18
 _MIN_DOTTED_DIGITS: Final = 2
+_INNER_SIGN: Final = re.compile(r"[a-z][A-Z]|[A-Za-z]_[A-Za-z]")
+"""A capital or an underscore between the words of one name, as code joins them."""
 _BASE64_PAIR: Final = re.compile(r"[A-Za-z0-9+/]{6,2000}={0,2}\Z")
 
 
@@ -83,8 +84,9 @@ def is_reference(value: str, *, is_literal: bool = False) -> bool:
 
     >>> [is_reference(value) for value in ("self.password", "s3.apiKey", "tIZPh5.nsgf3O", "Otter42.maple")]
     [True, True, False, True]
-    >>> is_reference("config.value", is_literal=True), is_reference("Otter42.maple", is_literal=True)
-    (True, False)
+    >>> texts = ("config.value", "row.passwordHash", "event.detail", "Otter42.maple", "blue.harbor")
+    >>> [is_reference(text, is_literal=True) for text in texts]
+    [True, True, True, False, False]
     """
     if not _matches("reference", value):
         return False
@@ -96,9 +98,26 @@ def is_reference(value: str, *, is_literal: bool = False) -> bool:
     if parts[-1].replace("_", "").isalpha() and judge_name(parts[-1]):
         return True
     if is_literal:
-        return not has_digits and measure_mixing(plain) < _MIN_LETTERS_MIXING
+        return not has_digits and _names_code(parts)
     is_long = sum(map(str.isdigit, plain)) >= _MIN_DOTTED_DIGITS
     return not has_digits or measure_mixing(plain) < (_MIN_LONG_MIXING if is_long else _MIN_DOTTED_MIXING)
+
+
+def _names_code(parts: list[str]) -> bool:
+    """Return whether words joined by dots are code for sure, and not a password of such words."""
+    if any(_INNER_SIGN.search(part) for part in parts):
+        return True
+    objects, members = _entry("object in code").word_set, _entry("member in code").word_set
+    return parts[0].lower() in objects or parts[-1].lower() in members
+
+
+def is_of_words(value: str) -> bool:
+    """Return whether a value is made of words alone, as a token never is, but a password may be.
+
+    >>> is_of_words("blue.harbor"), is_of_words("tIZPh5.nsgf3O")
+    (True, False)
+    """
+    return not any(map(str.isdigit, value)) and measure_mixing(value) < _MIN_LETTERS_MIXING
 
 
 def is_short_number(value: str) -> bool:

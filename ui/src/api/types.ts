@@ -1,4 +1,4 @@
-// Generated from the server's schema by `npm run types`. Schema: b8369fcc8b6882fa671d56b42e567c3c6272b199f184ec9417428c02145efae1
+// Generated from the server's schema by `npm run types`. Schema: 6475ee5f281341e0e9cf27f8bce8a8a073c70fbb197c8f2f0b120ad9efeb1e57
 
 /**
  * Mark as seen; `undo` takes it back. `whole_group`: every incident of the group that is in the inbox and
@@ -140,7 +140,7 @@ export interface Bracket {
 }
 
 /**
- * What is left of one budget, from the limit down to 0. Units: tokens, dollars, steps or seconds.
+ * What is left of one budget, from the limit down to 0. Units: tokens, dollars, tool calls or seconds.
  *
  * `start` is the limit at the first step, `limit` the one that holds now, `extensions` what is between.
  * `left` holds from its step to the next. `reserve` is kept for finishing in order. `band` is what clean

@@ -31,7 +31,7 @@ CAN: Final[Capabilities] = {
     "before_tool": {"deny", "stop"},
     "after_tool": {"guide", "stop"},
 }
-_CAN_ASK: Final[Capabilities] = {**CAN, "before_tool": {"deny", "ask", "stop"}}
+CAN_ASK: Final[Capabilities] = {**CAN, "before_tool": {"deny", "ask", "stop"}}
 
 _ASK_TIMEOUT_S: Final = 24 * 3600.0
 _MAX_CONVERSATIONS: Final = 1000
@@ -194,7 +194,7 @@ class Conversations:
 
     def _boundary(self, options: Any) -> Boundary:
         is_native = self._ask is None and options.can_use_tool is not None
-        return Boundary(self._monitor, "claude_agent", _CAN_ASK if is_native else CAN, ask=self._ask)
+        return Boundary(self._monitor, "claude_agent", CAN_ASK if is_native else CAN, ask=self._ask)
 
     def _with_hooks(self, options: Any, hook: Callable[..., Any]) -> Any:
         hook.is_steadyhelm = True  # type: ignore[attr-defined]

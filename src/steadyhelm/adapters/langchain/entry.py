@@ -354,7 +354,7 @@ def _is_guided(graph: Any) -> bool:
         return True
 
 
-def is_calling() -> bool:
+def is_graph_call_attempt() -> bool:
     """Return whether the call of a graph that is made now is the attempt of a `GraphCall`."""
     before = opened.get()
     return bool(before) and not before[-1][1].is_attached

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from steadyhelm.adapters.langchain.entry import LangChainAdapter, is_calling
+from steadyhelm.adapters.langchain.entry import LangChainAdapter, is_graph_call_attempt
 from steadyhelm.adapters.langchain.hooks import get_handler
 from steadyhelm.adapters.langchain.steering import current_config
 from steadyhelm.boundary.entry_points import ClosingAsync
@@ -38,7 +38,7 @@ def watch_graphs(monitor: Monitor, patches: Patches) -> None:
 
     def choose(graph: Any) -> LangChainAdapter | None:
         """Return the proxy to call a graph through; None to call the graph itself."""
-        if not patches.is_active or monitor.disabled or is_calling() or current_config():
+        if not patches.is_active or monitor.disabled or is_graph_call_attempt() or current_config():
             return None
         found = proxies.get(graph)
         if found is None:

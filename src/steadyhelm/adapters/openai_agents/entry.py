@@ -30,8 +30,8 @@ try:
 except ImportError as exc:
     raise MissingExtraError("OpenAI Agents SDK adapter", extra="openai-agents") from exc
 
-_CAN: Final[Capabilities] = {"before_model": ("guide", "rollback", "stop"), "before_tool": ("deny", "stop")}
-_CAN_INTERRUPT: Final[Capabilities] = {**_CAN, "before_tool": ("deny", "ask", "stop")}
+CAN: Final[Capabilities] = {"before_model": ("guide", "rollback", "stop"), "before_tool": ("deny", "stop")}
+CAN_INTERRUPT: Final[Capabilities] = {**CAN, "before_tool": ("deny", "ask", "stop")}
 
 
 class _CurrentRun(NamedTuple):
@@ -175,7 +175,7 @@ class OpenAIAgentsAdapter(WatchedObject):
         self._boundary = Boundary(
             monitor,
             "openai_agents",
-            _CAN_INTERRUPT if is_native else _CAN,
+            CAN_INTERRUPT if is_native else CAN,
             ask=None if is_native else ask,  # type: ignore[arg-type]
             control=(asyncio.CancelledError,),
         )

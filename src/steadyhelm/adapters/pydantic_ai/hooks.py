@@ -35,8 +35,8 @@ try:
 except ImportError as exc:
     raise MissingExtraError("Pydantic AI adapter", extra="pydantic-ai") from exc
 
-_CAN: Final[Capabilities] = {"before_model": {"guide", "rollback", "stop"}, "before_tool": {"deny", "stop"}}
-_CAN_ASK: Final[Capabilities] = {**_CAN, "before_tool": {"deny", "ask", "stop"}}
+CAN: Final[Capabilities] = {"before_model": {"guide", "rollback", "stop"}, "before_tool": {"deny", "stop"}}
+CAN_ASK: Final[Capabilities] = {**CAN, "before_tool": {"deny", "ask", "stop"}}
 _CONTROL: Final = (ApprovalRequired, CallDeferred)
 
 # The runs that a capability records now, by monitor and the framework's own run id.
@@ -65,7 +65,7 @@ class SteadyhelmCapability(AbstractCapability[Any]):
         # Older versions refuse two capabilities with one id, instead of combining them.
         self.id = f"steadyhelm-{id(monitor):x}" if hasattr(AbstractCapability, "combine") else None
         self.output_type: Any = None
-        self._boundary = Boundary(monitor, "pydantic_ai", _CAN, ask=ask)
+        self._boundary = Boundary(monitor, "pydantic_ai", CAN, ask=ask)
         self._paused: RunTable[PydanticRunState] = RunTable(self._boundary)
         self._state: PydanticRunState | None = None
 
@@ -229,7 +229,7 @@ class SteadyhelmCapability(AbstractCapability[Any]):
             metadata={"conversation": ctx.conversation_id},
         )
         if self._boundary.ask is None and can_ask(ctx, self.output_type):
-            run.set_capabilities(_CAN_ASK)
+            run.set_capabilities(CAN_ASK)
         return PydanticRunState(run)
 
 

@@ -230,6 +230,8 @@ def _list_run_files(folder: Path) -> list[Path]:
 
 def is_database(file: Path) -> bool:
     """Return whether a file is an SQLite database, judged by its first bytes."""
+    if not file.is_file():
+        return False  # a pipe, a socket or a device: opening it may wait forever
     with file.open("rb") as opened:
         return opened.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
 

@@ -213,7 +213,7 @@ class Forecast(Record, frozen=True, kw_only=True):
 
 
 class BudgetLane(Record, frozen=True, kw_only=True):
-    """What is left of one budget, from the limit down to 0. Units: tokens, dollars, steps or seconds.
+    """What is left of one budget, from the limit down to 0. Units: tokens, dollars, tool calls or seconds.
 
     `start` is the limit at the first step, `limit` the one that holds now, `extensions` what is between.
     `left` holds from its step to the next. `reserve` is kept for finishing in order. `band` is what clean

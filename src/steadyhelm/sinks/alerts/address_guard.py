@@ -159,6 +159,13 @@ class AddressGuard:
             raise _build_refusal(host, f"{address[:64]} is {fault}")
 
 
+def check_alert_address(url: str, allow_hosts: Iterable[str] = ()) -> None:
+    """Raise SteadyhelmError for an address that no alert is sent to; none is looked up. Empty is none."""
+    guard = AddressGuard(allow_hosts)
+    if url:
+        guard.check_url(parse_url(url))
+
+
 def find_fault(address: IPAddress) -> str:
     """Return why this address is refused; empty when it is an ordinary public one.
 

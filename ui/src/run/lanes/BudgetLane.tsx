@@ -23,13 +23,14 @@ export interface BudgetLaneProps {
 const TITLES: Readonly<Record<BudgetRecord["meter"], string>> = {
   tokens: "Tokens",
   cost: "Cost",
-  steps: "Steps",
+  steps: "Tool calls",
   time: "Time",
 };
 
 /** Return an amount in the words of its meter. */
 export function formatAmount(meter: BudgetRecord["meter"], value: number): string {
-  return meter === "tokens" || meter === "steps" ? `${formatCount(value)} ${meter}` : formatBare(meter, value);
+  if (meter === "steps") return `${formatCount(value)} tool ${value === 1 ? "call" : "calls"}`;
+  return meter === "tokens" ? `${formatCount(value)} tokens` : formatBare(meter, value);
 }
 
 function formatBare(meter: BudgetRecord["meter"], value: number): string {

@@ -1,4 +1,4 @@
-import{Ct as e,L as t,_ as n,bt as r,xt as i}from"./router-C2m3Q-9Q.js";import{f as a,x as o}from"./index-vrpxyzLM.js";var s=e(i(),1);function c(e,{at:t,onOpen:n,onMove:r}={}){let[i,o]=(0,s.useState)(-1),c=Math.min(t??i,e-1),l=t=>{if(e===0)return;let n=Math.min(Math.max(c+t,0),e-1);o(n),r?.(n)};return a({j:()=>l(1),k:()=>l(-1),...n&&c>=0?{Enter:()=>n(c)}:{}}),{at:c}}var l=r(),u=`pip install steadyhelm`,d=`from steadyhelm import DriftMonitor
+import{Ct as e,L as t,_ as n,bt as r,xt as i}from"./router-i9s_tFEG.js";import{f as a,x as o}from"./index-Bt46ZyYw.js";var s=e(i(),1);function c(e,{at:t,onOpen:n,onMove:r}={}){let[i,o]=(0,s.useState)(-1),c=Math.min(t??i,e-1),l=t=>{if(e===0)return;let n=Math.min(Math.max(c+t,0),e-1);o(n),r?.(n)};return a({j:()=>l(1),k:()=>l(-1),...n&&c>=0?{Enter:()=>n(c)}:{}}),{at:c}}var l=r(),u=`pip install steadyhelm`,d=`from steadyhelm import DriftMonitor
 
 monitor = DriftMonitor("bug-fixer")
 search = monitor.tool(search)

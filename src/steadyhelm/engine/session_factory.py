@@ -20,7 +20,7 @@ from steadyhelm.logs import logger
 from steadyhelm.policy.response_levels import VERDICTS
 
 
-class Sessions:
+class SessionFactory:
     """Makes the sessions of one agent's runs."""
 
     def __init__(

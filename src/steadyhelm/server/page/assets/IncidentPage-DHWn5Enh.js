@@ -1,1 +1,0 @@
-import{Ct as e,bt as t,d as n,i as r,n as i,o as a,xt as o}from"./router-C2m3Q-9Q.js";import{i as s}from"./data-DaTTxvfv.js";var c=e(o(),1),l=t();function u({id:e}){let{data:t,error:o,refetch:u}=s(e);return(0,c.useEffect)(()=>{t&&r(i(a(t.row.run),{incident:t.row.incident_id}),{replace:!0})},[t]),o?(0,l.jsx)(n,{error:o,onRetry:()=>void u()}):null}export{u as default};

@@ -1,0 +1,1 @@
+import{Ct as e,bt as t,d as n,i as r,n as i,o as a,xt as o}from"./router-i9s_tFEG.js";import{i as s}from"./data-Dr6lVRa8.js";var c=e(o(),1),l=t();function u({id:e}){let{data:t,error:o,refetch:u}=s(e);return(0,c.useEffect)(()=>{t&&r(i(a(t.row.run),{incident:t.row.incident_id}),{replace:!0})},[t]),o?(0,l.jsx)(n,{error:o,onRetry:()=>void u()}):null}export{u as default};
