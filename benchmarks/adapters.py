@@ -49,6 +49,7 @@ def run(*, quick: bool) -> list[Measure]:
             measures.append(not_measured(NAME, framework, str(exc)[-200:]))
             continue
         measures += [_measure(framework, kind, costs) for kind in ("model", "tool")]
+        measures.append(_measure_turn(framework, costs))
     return measures
 
 
@@ -57,3 +58,11 @@ def _measure(framework: str, kind: str, costs: dict[str, list[float]]) -> Measur
     what = f"{framework}: added to a {kind} call (bare {bare:.2f} ms)"
     bar = max(BAR_MS, BAR_SHARE * bare)
     return from_repeats(NAME, what, costs[kind], "ms", bar=bar, details=costs)
+
+
+def _measure_turn(framework: str, costs: dict[str, list[float]]) -> Measure:
+    """Measure a model call with one tool call: what the split gives one and takes from the other goes."""
+    added = [model + tool for model, tool in zip(costs["model"], costs["tool"], strict=True)]
+    bare = sum(max(0.0, statistics.median(costs[f"bare {kind}"])) for kind in ("model", "tool"))
+    what = f"{framework}: added to a turn of one model and one tool call (bare {bare:.2f} ms)"
+    return from_repeats(NAME, what, added, "ms", bar=max(2 * BAR_MS, BAR_SHARE * bare))
