@@ -225,7 +225,7 @@ class ToolStep:
         self.event = event
         self.kind: StepKind = _find_kind(event)
         self.call_key, self._arguments = _read_call(event, self.kind)
-        self.outcome = read_outcome(event) if outcome is None else outcome
+        self.outcome = read_outcome(event, self.kind) if outcome is None else outcome
         if self.kind == "look" and not event.tool_kind:
             outcome = self.outcome
             if outcome.says_wait or outcome.says_nothing_new:
