@@ -82,6 +82,22 @@ _PERMANENT_PHRASES: Final = re.compile(
     r"|unknown|invalid|unsupported|not supported|disk quota|no space|exceeded your|billing|payment|upgrade"
     r"|expired|revoked|suspended|disabled|read-only|not allowed|syntax|no longer|deprecated|retired"
 )
+# A quota of a day or more is used up for the rest of the run, unless it says that seconds or minutes will do.
+_LONG_QUOTA: Final = Phrases(
+    ("quota", "limit", "allowance", "credit"),
+    re.compile(
+        r"\b(?:annual|daily|monthly|weekly|yearly|trial|free|plan)\b[^\n]{0,30}"
+        r"\b(?:quota|limit|allowance|credits?)\b"
+        r"|\b(?:quota|limit|allowance|credits?)\b[^\n]{0,60}"
+        r"\b(?:(?:per|this|a|for the) (?:day|week|month|year)\b"
+        r"|today\b|tomorrow\b|until next\b|resets? (?:on|at midnight|next|in \d{1,3} ?(?:d|h)))"
+        r"|\b(?:out of|insufficient|no(?: more)?) (?:credits?|quota)\b"
+    ),
+)
+_SOON: Final = re.compile(
+    r"(?:again|retry|wait|resets?)\b[^\n]{0,24}?\b\d{1,4}(?:\.\d+)? ?"
+    r"(?:m|mins?|minutes?|ms|s|secs?|seconds?)(?![a-z])"
+)
 _UNCHANGED_PHRASES: Final = Phrases(
     (
         "unchanged",
@@ -270,7 +286,9 @@ def read_outcome(event: TraceEvent, kind: str = "look") -> CallOutcome:
 
 
 def _is_outage(lowered: str) -> bool:
-    return _OUTAGE_PHRASES.occur_in(lowered) and _PERMANENT_PHRASES.search(lowered) is None
+    if not _OUTAGE_PHRASES.occur_in(lowered) or _PERMANENT_PHRASES.search(lowered) is not None:
+        return False
+    return not _LONG_QUOTA.occur_in(lowered) or _SOON.search(lowered) is not None
 
 
 def looks_failed(text: str, *, is_error: bool) -> bool:
