@@ -185,3 +185,47 @@ class TestLoops:
 
         assert [] == reported(FailureMemory(), run(*steps))
         assert [] == reported(RepetitionMemory(), run(*steps))
+
+
+class TestItems:
+    @pytest.mark.parametrize(
+        "take",
+        [
+            lambda item: call("pop", "dead-letter", item),
+            lambda item: call("next_report", {"inbox": "bugs"}, item),
+            lambda item: call("queue", {"op": "receive", "name": "jobs"}, item),
+            lambda item: call("read_dead_letter", {}, item),
+            lambda item: shell("aws sqs receive-message --queue-url q", item),
+        ],
+    )
+    def test_tell_of_their_own_failures(self, take):
+        """
+        An item of a queue may say what it failed at: the call that took it did not fail.
+        """
+        items = [{"id": 40 + n, "topic": "mail", "error": f"Mailbox {n} is full"} for n in range(6)]
+        lines = [f"Error in job-{n}: mailbox of customer {n} is full" for n in "abcdefgh"]
+
+        assert not any(has_failed(take(item)) for item in items)
+        assert [] == reported(FailureMemory(), run(*map(take, items)))
+        assert [] == reported(FailureMemory(), run(*map(take, lines)))
+        assert [] == reported(RepetitionMemory(), run(*map(take, items)))
+
+    @pytest.mark.parametrize("answer", [{"error": "no such queue"}, "Error: no such queue"])
+    def test_that_never_come(self, answer):
+        """
+        A queue that returns the same error each time is a loop, and so is one that the host marks.
+        """
+        marked = call("pop", {"queue": "jobs"}, None, error="no such queue")
+
+        assert [2, 3, 4] == reported(RepetitionMemory(), run(*[call("pop", {"queue": "jobs"}, answer)] * 5))
+        assert [2, 3, 4] == reported(RepetitionMemory(), run(*[marked] * 5))
+
+    def test_an_error_that_the_host_marked(self):
+        """
+        A call that the host marks as failed counts, though its tool takes items.
+        """
+        answers = [
+            call("pop", {}, None, error=f"{word} is down") for word in ("north", "south", "east", "west")
+        ]
+
+        assert reported(FailureMemory(), run(*answers))

@@ -14,6 +14,7 @@ from steadyhelm.events import (
     TraceEvent,
 )
 from steadyhelm.loops.echoes import is_equal_but_echo
+from steadyhelm.loops.failure_words import takes_item
 from steadyhelm.loops.failures import Attempt, FailedCall, FailureRun
 from steadyhelm.loops.guessed_tools import GuessedTools
 from steadyhelm.loops.loop_detector import (
@@ -134,6 +135,9 @@ class FailureMemory(Struct):
 
     def _record_failure(self, step: ToolStep) -> LoopMatch | None:
         attempt = Attempt.from_step(step)
+        if self._is_other_item(step):
+            _keep(self.calls, step.call_key, self._first_failure(step))
+            return None
         if self._has_progressed(step):
             self.calls.pop(step.call_key, None)
             self.commands.pop(step.call_key, None)
@@ -148,6 +152,14 @@ class FailureMemory(Struct):
         if any(it is not None and self.segment.is_asked(step.event, it.count) for it in found):
             return None
         return max((it for it in found if it is not None), key=lambda it: it.score, default=None)
+
+    def _is_other_item(self, step: ToolStep) -> bool:
+        """Return whether the next item of a queue came, whose words may tell of a failure of its own."""
+        event = step.event
+        if event.error is not None or not takes_item(event.action_name, event.input_data):
+            return False
+        before = self.calls.get(step.call_key)
+        return before is None or not before.outcome.equals(step.outcome)
 
     def _has_progressed(self, step: ToolStep) -> bool:
         """Return whether this call failed before with another number of failures, or before the user spoke.

@@ -8,6 +8,8 @@ import functools
 import re
 from typing import Any, Final
 
+import msgspec
+
 from steadyhelm.loops.phrases import Phrases
 
 _START_CHARS: Final = 120
@@ -29,6 +31,20 @@ _READING_COMMANDS: Final = frozenset(
     sqlite3 stat tail type view wc xxd
     """.split()  # noqa: SIM905 - the same
 )
+_VERB_ARGUMENTS: Final = ("action", "op", "operation", "method")
+_COMMAND_ARGUMENTS: Final = ("command", "cmd")
+_TAKING_WORDS: Final = frozenset(
+    {"claim", "consume", "dequeue", "dlq", "lpop", "next", "pop", "receive", "rpop"}
+)
+_QUEUE_WORDS: Final = frozenset({"backlog", "dead", "inbox", "letter", "letters", "queue", "topic"})
+_TAKES_ITEM: Final = re.compile(r"\b(?:[lrs]pop|receive-message|xreadgroup|z?popmin)\b", re.IGNORECASE)
+_STATUS_FIELDS: Final = frozenset(
+    """
+    code detail details error error_code error_message errors message ok request_id retryable status
+    status_code success timestamp trace_id type
+    """.split()  # noqa: SIM905 - the same
+)
+_MAX_ITEM_CHARS: Final = 20_000
 _COMMAND_START: Final = re.compile(r"\s*(?:cd [^;&|\n]{1,200}(?:&&|;) *)?(?:sudo +)?(?P<word>[\w./-]{1,80})")
 _GIT_READS: Final = re.compile(r"\s*(?:cd [^;&|\n]{1,200}(?:&&|;) *)?git (?:show|log|diff|blame|grep)\b")
 
@@ -173,6 +189,46 @@ def _says_in_field(lowered: str, name: str) -> bool:
     return is_own_deed or _FLAG_IN_OBJECT.match(lowered) is not None
 
 
+def takes_item(name: str, arguments: Any) -> bool:
+    """Return whether a call takes an item from a queue: what is said there was said about the item.
+
+    >>> takes_item("next_report", {}), takes_item("queue", {"op": "pop"}), takes_item("send_report", {})
+    (True, True, False)
+    """
+    if isinstance(arguments, dict):
+        verb = _find_first(arguments, _VERB_ARGUMENTS)
+        if isinstance(verb, str) and _takes_item_by_name(verb):
+            return True
+        command = _find_first(arguments, _COMMAND_ARGUMENTS)
+        if isinstance(command, str):
+            return _TAKES_ITEM.search(command[:_MAX_CALL_CHARS]) is not None
+    return _takes_item_by_name(name)
+
+
+@functools.lru_cache(maxsize=256)
+def _takes_item_by_name(name: str) -> bool:
+    words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
+    if not words.isdisjoint(_TAKING_WORDS):
+        return True
+    return not words.isdisjoint(_QUEUE_WORDS) and not words.isdisjoint(_READING_WORDS)
+
+
+def is_item(output: Any) -> bool:
+    """Return whether a result is an object that tells more than whether the call succeeded.
+
+    >>> is_item({"id": 4, "error": "disk full"}), is_item({"ok": False, "error": "not connected"})
+    (True, False)
+    """
+    if isinstance(output, str):
+        if len(output) > _MAX_ITEM_CHARS or not output.lstrip().startswith("{"):
+            return False
+        try:
+            output = msgspec.json.decode(output)
+        except msgspec.DecodeError:
+            return False
+    return isinstance(output, dict) and not _STATUS_FIELDS.issuperset(output)
+
+
 def _does_something(name: str, arguments: Any, kind: str) -> bool:
     """Return whether a call is more than a look at what others wrote.
 
@@ -188,7 +244,7 @@ def _does_something(name: str, arguments: Any, kind: str) -> bool:
     if isinstance(arguments, dict):
         if "url" in arguments and kind != "work":
             return False
-        command = arguments.get("command") or arguments.get("cmd")
+        command = _find_first(arguments, _COMMAND_ARGUMENTS)
         if isinstance(command, str):
             found = _COMMAND_START.match(command)
             reads = found is not None and found["word"] in _READING_COMMANDS
@@ -202,3 +258,7 @@ def _reads_by_name(name: str) -> bool:
     if "check" in words and not words.isdisjoint({"in", "out"}):
         return False  # that of a guest
     return not words.isdisjoint(_READING_WORDS)
+
+
+def _find_first(arguments: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((arguments[name] for name in names if name in arguments), None)

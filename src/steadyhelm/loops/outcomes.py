@@ -8,7 +8,7 @@ from msgspec import Struct
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_bytes
 from steadyhelm.loops.echoes import is_equal_but_echo
-from steadyhelm.loops.failure_words import tells_failure
+from steadyhelm.loops.failure_words import is_item, takes_item, tells_failure
 from steadyhelm.loops.phrases import Phrases, to_lower
 from steadyhelm.loops.similarity import VaryingWords, find_varying_words
 from steadyhelm.noise import is_equal_without_noise, mask_noise, mask_numbers
@@ -281,6 +281,8 @@ def read_outcome(event: TraceEvent, kind: str = "look") -> CallOutcome:
     failed = looks_failed(ends, is_error=error is not None) or (
         error is None and tells_failure(to_lower(ends), size, event.action_name, event.input_data, kind)
     )
+    if failed and error is None and takes_item(event.action_name, event.input_data) and is_item(output):
+        failed = False  # it is the item that failed once
     outage = failed and _is_outage(to_lower(text[:_HEAD_CHARS]))
     return CallOutcome(raw, sample, size, output is not None or error is not None, failed, outage)
 
