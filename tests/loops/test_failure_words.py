@@ -174,6 +174,16 @@ class TestLoops:
 
         assert ["same error"] == names(FailureMemory(), run(*(shell(one, answer) for one in commands)))
 
+    def test_a_computation_that_diverges(self):
+        """
+        The same setting tried again under another name is a loop, a search for a setting that works is none.
+        """
+        again = [call("train", {"lr": 0.1, "tag": f"run-{n}"}, f"loss nan after {n}.1 s") for n in range(5)]
+        search = [call("train", {"lr": 10.0**-n, "tag": "run"}, f"loss nan after {n}.1 s") for n in range(5)]
+
+        assert ["same error"] == names(FailureMemory(), run(*again))
+        assert [] == reported(FailureMemory(), run(*search))
+
     def test_a_deed_that_works_after_a_repair(self):
         """
         A deed that fails and is done again after new work is no loop.

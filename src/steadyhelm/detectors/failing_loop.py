@@ -1,5 +1,6 @@
 """Notice an agent that keeps failing at the same thing."""
 
+import re
 from typing import Final
 
 from msgspec import Struct, field
@@ -37,6 +38,8 @@ OUTAGES_OF_LOOP: Final = 8
 _SIMILAR_CALL_OVERLAP: Final = 0.4
 _MAX_STEPS_BETWEEN: Final = 8
 _MAX_CALLS: Final = 32
+_DIVERGED: Final = re.compile(r"\b(?:nan|inf)\b", re.IGNORECASE)
+_DECIMAL: Final = re.compile(rb"(?<![\d.])\d{1,9}(?:\.\d{1,12}|[eE]-?\d{1,3})")
 # What a caller reports about its own action is not a failure of the agent.
 _CALLER_EVENTS: Final = frozenset({CALL_REFUSED, GUIDANCE_DELIVERED, NOT_CARRIED_OUT})
 
@@ -216,7 +219,7 @@ class FailureMemory(Struct):
         named_error = f"{attempt.name} {error}"[:MAX_SAMPLE_CHARS]
         self.errors = [it for it in self.errors if self.steps - it.last_step <= _MAX_STEPS_BETWEEN]
         run = self._find_run(named_error) or self._find_echo(attempt, named_error)
-        if run is None:
+        if run is None or _is_other_setting(run, attempt, error):
             self.errors.append(FailureRun.start(attempt, self.steps, self.segment_number, named_error))
             return self._match_any_failure(attempt)
         same_error = self._match_same_error(attempt, run)
@@ -301,6 +304,17 @@ def _keep(failures: dict[int, FailedCall], key: int, failed: FailedCall) -> None
     failures[key] = failed
     if len(failures) > _MAX_CALLS:
         del failures[next(iter(failures))]
+
+
+def _is_other_setting(run: FailureRun, attempt: Attempt, error: str) -> bool:
+    """Return whether a computation diverged with another setting than before: that is a search for one."""
+    if not _DIVERGED.search(error):
+        return False
+    before, now = (_DECIMAL.findall(it) for it in (run.arguments, attempt.arguments))
+    if before == now:
+        return False
+    run.last_step = -_MAX_STEPS_BETWEEN  # what follows is compared with this attempt
+    return True
 
 
 def _match(pattern: str, failures: FailedCall | FailureRun, enough: int, message: str) -> LoopMatch:
