@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.fingerprints import encode_arguments, encode_canonical, hash_call
 from steadyhelm.loops.outcomes import CallOutcome, read_outcome
+from steadyhelm.loops.statements import STATEMENT_ARGUMENT_SET, changes_data, changes_data_through_shell
 
 StepKind = Literal["work", "look", "wait", "plan"]
 
@@ -114,15 +115,18 @@ def classify_call(name: str, args: Any) -> StepKind:
     """
     by_name = _classify_name(name)
     if by_name == "plan" or not isinstance(args, dict):
-        return by_name
+        is_change = by_name == "look" and isinstance(args, str) and changes_data(name, args)
+        return "work" if is_change else by_name
     command = first_argument(args, _COMMAND_ARGUMENTS)
     if isinstance(command, list):
         command = " ".join(str(part) for part in command[:_MAX_COMMAND_PARTS])
     if isinstance(command, str):
         return _classify_command(command)
-    if by_name != "look" or _VERB_ARGUMENT_SET.isdisjoint(args):
+    if by_name != "look":
         return by_name
-    return _classify_verb(args)
+    if not STATEMENT_ARGUMENT_SET.isdisjoint(args) and changes_data(name, args):
+        return "work"
+    return by_name if _VERB_ARGUMENT_SET.isdisjoint(args) else _classify_verb(args)
 
 
 @functools.lru_cache(maxsize=512)
@@ -157,7 +161,9 @@ def _classify_command(command: str) -> StepKind:
         "python" in command and _SCRIPT_WORK.search(command)
     ):
         return "work"
-    if "--" in command and not _SHELL_WORK_FLAGS.isdisjoint(command.split()):
+    if ("--" in command and not _SHELL_WORK_FLAGS.isdisjoint(command.split())) or (
+        ("sql" in command or "duckdb" in command) and changes_data_through_shell(command)
+    ):
         return "work"
     for part in _SHELL_SEPARATORS.split(command):
         words = part.split(None, 3)
