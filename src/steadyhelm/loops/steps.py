@@ -25,10 +25,10 @@ _MAX_COMMAND_PARTS: Final = 500
 _WORK_WORDS: Final = frozenset(
     """
     add append apply approve archive assign book cancel charge click commit convert create delete deploy
-    disable drag edit enable exchange fill fix format import insert install invite label make merge migrate
-    migration mkdir modify move multiedit patch pay post press publish push put refund register reject remove
-    rename replace reply restore rollback save select send set submit swipe tag tap toggle transfer type
-    undo update upload write
+    disable dispatch drag edit enable exchange fill fix format import insert install invite label make merge
+    migrate migration mkdir modify move multiedit patch pay post press print publish push put refund register
+    reject remove rename replace reply restore rollback save select send set submit swipe tag tap toggle
+    transfer trigger type undo update upload write
     """.split()  # noqa: SIM905 - forty quoted words read worse
 )
 _NOUNS_OF_WORK: Final = frozenset(
