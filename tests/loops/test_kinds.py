@@ -27,6 +27,8 @@ class TestKind:
             ("send_email", {"to": "me"}, "work"),
             ("cancel_reservation", {"id": "A1"}, "work"),
             ("get_post", {"id": 4}, "look"),
+            ("describe_trigger", {"id": 4}, "look"),
+            ("trigger_build", {"branch": "main"}, "work"),
             ("archive_search", {"q": "tram"}, "look"),
             ("get_or_create_user", {"id": 4}, "work"),
             ("search_replace", {"file": "a.py"}, "work"),

@@ -32,10 +32,23 @@ _WORK_WORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - forty quoted words read worse
 )
 _NOUNS_OF_WORK: Final = frozenset(
-    {"archive", "book", "commit", "import", "label", "patch", "post", "tag", "transfer"}
+    {
+        "archive",
+        "book",
+        "commit",
+        "dispatch",
+        "import",
+        "label",
+        "patch",
+        "post",
+        "print",
+        "tag",
+        "transfer",
+        "trigger",
+    }
 )
 """Verbs of work that also name what is looked at, behind a verb of looking or before `search`."""
-_LOOK_VERBS: Final = frozenset({"fetch", "find", "get", "list", "read", "search", "show", "view"})
+_LOOK_VERBS: Final = frozenset({"describe", "fetch", "find", "get", "list", "read", "search", "show", "view"})
 _SEARCH_WORDS: Final = frozenset({"lookup", "search"})
 _PLAN_WORDS: Final = frozenset({"todo", "todos", "task", "tasks", "plan", "think", "thought", "reflect"})
 _DELEGATION_WORDS: Final = frozenset({"agent", "agents", "delegate", "handoff", "subagent"})
