@@ -27,6 +27,8 @@ class TestKind:
             ("send_email", {"to": "me"}, "work"),
             ("cancel_reservation", {"id": "A1"}, "work"),
             ("get_post", {"id": 4}, "look"),
+            ("describe_trigger", {"id": 4}, "look"),
+            ("trigger_build", {"branch": "main"}, "work"),
             ("archive_search", {"q": "tram"}, "look"),
             ("get_or_create_user", {"id": 4}, "work"),
             ("search_replace", {"file": "a.py"}, "work"),
@@ -39,6 +41,20 @@ class TestKind:
             ("calendar", {"action": "create"}, "work"),
             ("calendar", {"action": "list"}, "look"),
             ("terminal", {"action": "wait"}, "wait"),
+            ("sql", {"q": "CREATE INDEX i0 ON t (a)"}, "work"),
+            ("sql", "insert into t values (1)", "work"),
+            ("run_query", {"query": "update t\nset a = 1 where b = 2"}, "work"),
+            ("execute", {"statement": "-- tidy up\nDELETE FROM t WHERE a IS NULL;"}, "work"),
+            ("db.exec", {"sql": "begin; alter table t add column a int; commit"}, "work"),
+            ("mysql_query", {"query": "CREATE UNIQUE INDEX i ON t (a)"}, "work"),
+            ("sql", {"q": "WITH old AS (SELECT 1) DELETE FROM t USING old"}, "work"),
+            ("sql", {"q": "GRANT SELECT ON t TO reader"}, "work"),
+            ("sql", {"q": "SELECT updated, set_at FROM t"}, "look"),
+            ("sql", {"q": "EXPLAIN ANALYZE DELETE FROM t"}, "look"),
+            ("sql", {"q": "SHOW INDEXES FROM t"}, "look"),
+            ("search_docs", {"query": "create index on two columns"}, "look"),
+            ("ask", {"q": "delete from a list in Python"}, "look"),
+            ("query_metrics", {"query": "rate(updates_total[5m])"}, "look"),
         ],
     )
     def test_by_name(self, name, args, kind):
@@ -88,6 +104,21 @@ class TestKind:
         """
         assert kind == classify_call("Bash", {"command": command})
         assert kind == classify_call("shell", {"cmd": command})
+
+    @pytest.mark.parametrize(
+        ("command", "kind"),
+        [
+            ("psql app -c 'CREATE INDEX i ON t (a)'", "work"),
+            ('sqlite3 app.db "update t set a = 1"', "work"),
+            ("psql app -c 'select * from t'", "look"),
+            ("grep -rn 'insert into t' sql/", "look"),
+        ],
+    )
+    def test_by_statement(self, command, kind):
+        """
+        A statement given to the client of a database works or looks, as a command does.
+        """
+        assert kind == classify_call("Bash", {"command": command})
 
     def test_a_command_in_parts(self):
         """

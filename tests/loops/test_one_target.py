@@ -249,6 +249,45 @@ class TestDeeds:
             *(call("create_ticket", ticket, f"Created OPS-{520 + n}") for n in range(5))
         )
 
+    @pytest.mark.parametrize(
+        ("name", "args", "answer"),
+        [
+            (
+                "print",
+                {"file": "pass.pdf", "copies": 1},
+                '{{"job": {}, "state": "held", "reason": "queue paused"}}',
+            ),
+            ("trigger_build", "docs", "build #{}: not started, all runners are off"),
+            ("place_order", {"sku": "P-20", "qty": 1}, "Order no. {} is on hold"),
+            ("dispatch_courier", {"to": "Elm Street 4"}, '{{"shipment": {}, "accepted": true}}'),
+            ("upload_report", {"file": "may.pdf"}, "stored as document {} in the inbox"),
+            ("post_comment", {"issue": "A-5", "body": "Begun."}, '{{"comment": {}}}'),
+        ],
+    )
+    @pytest.mark.parametrize("numbers", [range(300, 306), (417, 92, 731, 255, 608, 34)])
+    def test_numbered(self, name, args, answer, numbers):
+        """
+        The number of a deed makes it no other deed, whether it rises or not.
+        """
+        assert [3, 4, 5] == repeated(*(call(name, args, answer.format(n)) for n in numbers))
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            '{{"queued": true, "position": {}}}',
+            "{} pages printed",
+            "job 4: {} of 900 sent",
+            '{{"balance": {}.50}}',
+        ],
+    )
+    def test_what_is_counted_is_no_number_of_it(self, answer):
+        """
+        A count, a position, an amount and a share of a whole are news.
+        """
+        steps = [call("print", {"file": "pass.pdf"}, answer.format(n)) for n in (31, 28, 25, 21, 17, 9)]
+
+        assert [] == repeated(*steps)
+
     def test_at_most_medium(self):
         """
         Since a second one may be wanted, it is never more than MED.

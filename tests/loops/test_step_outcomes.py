@@ -99,6 +99,39 @@ class TestFailed:
 
         assert (True, True) == (failed.failed, failed.outage)
 
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "monthly quota used up; resets on the 1st",
+            "429: daily request limit reached",
+            "rate limit: 0 of 500 requests left this month",
+            "limit of 50 searches per day reached, resets in 14 hours",
+        ],
+    )
+    def test_a_quota_of_days_is_no_outage(self, error):
+        """
+        To wait for a quota of a day or a month is no use: the failure is a plain one.
+        """
+        failed = came_of(failing("translate", {}, error))
+
+        assert (True, False) == (failed.failed, failed.outage)
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "rate limit of 100 requests per minute reached",
+            "quota of calls used up, resets in 40 seconds",
+            "rate limit reached on tokens per day, please try again in 7m12s",
+        ],
+    )
+    def test_a_quota_of_minutes_is_an_outage(self, error):
+        """
+        A quota of minutes comes back by itself, and so does one that says when.
+        """
+        failed = came_of(failing("translate", {}, error))
+
+        assert (True, True) == (failed.failed, failed.outage)
+
 
 class TestTheSame:
     def test_noise_aside(self):

@@ -19,6 +19,13 @@ class TestRequests:
             ("Good. Could you water the plants four times?", 4),
             ("check the queue every 5 minutes", 0),
             ("keep pinging the server until I say stop", 0),
+            ("Repeat the call five times.", 5),
+            ("Repeat the question 3 times.", 3),
+            ("Repeat it until it works.", 0),
+            ("Repeat the question until she answers.", 0),
+            ("Repeat the message for each customer.", 0),
+            ("Repeat the request.", 0),
+            ("Repeat the sentence. Then check the door every 5 minutes.", 0),
         ],
     )
     def test_orders(self, text, times):
@@ -47,6 +54,26 @@ class TestRequests:
         """
         assert read_request(text) is None
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Repeat the given text as the answer",
+            "Please repeat the following sentence: the lamp is on",
+            "Repeat after me: good morning",
+            "Repeat what I said.",
+            "Repeat the customer's question in your answer.",
+            "Can you repeat my last message?",
+            "repeat these words exactly",
+            'Repeat: "all is well"',
+            "Repeat it back to me.",
+        ],
+    )
+    def test_words_to_be_said_once(self, text):
+        """
+        To repeat a text is to say it once: no call is asked to be made again.
+        """
+        assert read_request(text) is None
+
 
 class TestWhatWasAskedFor:
     def test_is_the_task(self):
@@ -56,6 +83,15 @@ class TestWhatWasAskedFor:
         order = user("Run `make bench` 20 times.")
 
         assert [] == reported(RepetitionMemory(), run(order, *[BENCH] * 20))
+
+    def test_an_answer_given_again_is_not(self):
+        """
+        Who wants a text repeated as the answer does not want it given seven times.
+        """
+        order = user("Repeat the given text as the answer")
+        answer = call("final_answer", {"answer": "Line one, line two"}, "Output: None")
+
+        assert [3, 4, 5] == reported(RepetitionMemory(), run(order, *[answer] * 5))
 
     def test_far_more_is_not(self):
         """

@@ -1,5 +1,6 @@
 """Notice an agent that keeps failing at the same thing."""
 
+import re
 from typing import Final
 
 from msgspec import Struct, field
@@ -14,6 +15,7 @@ from steadyhelm.events import (
     TraceEvent,
 )
 from steadyhelm.loops.echoes import is_equal_but_echo
+from steadyhelm.loops.failure_words import takes_item
 from steadyhelm.loops.failures import Attempt, FailedCall, FailureRun
 from steadyhelm.loops.guessed_tools import GuessedTools
 from steadyhelm.loops.loop_detector import (
@@ -36,6 +38,8 @@ OUTAGES_OF_LOOP: Final = 8
 _SIMILAR_CALL_OVERLAP: Final = 0.4
 _MAX_STEPS_BETWEEN: Final = 8
 _MAX_CALLS: Final = 32
+_DIVERGED: Final = re.compile(r"\b(?:nan|inf)\b", re.IGNORECASE)
+_DECIMAL: Final = re.compile(rb"(?<![\d.])\d{1,9}(?:\.\d{1,12}|[eE]-?\d{1,3})")
 # What a caller reports about its own action is not a failure of the agent.
 _CALLER_EVENTS: Final = frozenset({CALL_REFUSED, GUIDANCE_DELIVERED, NOT_CARRIED_OUT})
 
@@ -134,6 +138,9 @@ class FailureMemory(Struct):
 
     def _record_failure(self, step: ToolStep) -> LoopMatch | None:
         attempt = Attempt.from_step(step)
+        if self._is_other_item(step):
+            _keep(self.calls, step.call_key, self._first_failure(step))
+            return None
         if self._has_progressed(step):
             self.calls.pop(step.call_key, None)
             self.commands.pop(step.call_key, None)
@@ -148,6 +155,14 @@ class FailureMemory(Struct):
         if any(it is not None and self.segment.is_asked(step.event, it.count) for it in found):
             return None
         return max((it for it in found if it is not None), key=lambda it: it.score, default=None)
+
+    def _is_other_item(self, step: ToolStep) -> bool:
+        """Return whether the next item of a queue came, whose words may tell of a failure of its own."""
+        event = step.event
+        if event.error is not None or not takes_item(event.action_name, event.input_data):
+            return False
+        before = self.calls.get(step.call_key)
+        return before is None or not before.outcome.equals(step.outcome)
 
     def _has_progressed(self, step: ToolStep) -> bool:
         """Return whether this call failed before with another number of failures, or before the user spoke.
@@ -204,7 +219,7 @@ class FailureMemory(Struct):
         named_error = f"{attempt.name} {error}"[:MAX_SAMPLE_CHARS]
         self.errors = [it for it in self.errors if self.steps - it.last_step <= _MAX_STEPS_BETWEEN]
         run = self._find_run(named_error) or self._find_echo(attempt, named_error)
-        if run is None:
+        if run is None or _is_other_setting(run, attempt, error):
             self.errors.append(FailureRun.start(attempt, self.steps, self.segment_number, named_error))
             return self._match_any_failure(attempt)
         same_error = self._match_same_error(attempt, run)
@@ -289,6 +304,17 @@ def _keep(failures: dict[int, FailedCall], key: int, failed: FailedCall) -> None
     failures[key] = failed
     if len(failures) > _MAX_CALLS:
         del failures[next(iter(failures))]
+
+
+def _is_other_setting(run: FailureRun, attempt: Attempt, error: str) -> bool:
+    """Return whether a computation diverged with another setting than before: that is a search for one."""
+    if not _DIVERGED.search(error):
+        return False
+    before, now = (_DECIMAL.findall(it) for it in (run.arguments, attempt.arguments))
+    if before == now:
+        return False
+    run.last_step = -_MAX_STEPS_BETWEEN  # what follows is compared with this attempt
+    return True
 
 
 def _match(pattern: str, failures: FailedCall | FailureRun, enough: int, message: str) -> LoopMatch:

@@ -13,10 +13,23 @@ _MIN_WORDS_OF_TEXT: Final = 2
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # What others see or pay for: no second one is wanted.
 _DEEDS: Final = frozenset(
-    {"announce", "book", "broadcast", "charge", "comment", "create", "email", "file", "invite", "log", "mail",
-     "message", "notify", "open", "order", "pay", "post", "publish", "purchase", "refund", "register",
-     "reply", "report", "request", "reserve", "schedule", "send", "share", "submit", "transfer", "tweet"}
+    {"announce", "book", "broadcast", "charge", "comment", "create", "dispatch", "email", "fax", "file",
+     "invite", "log", "mail", "message", "notify", "open", "order", "pay", "post", "print", "publish",
+     "purchase", "refund", "register", "reply", "report", "request", "reserve", "schedule", "send", "share",
+     "ship", "submit", "transfer", "trigger", "tweet", "upload"}
 )  # fmt: skip
+# With one of these first, a name is that of a deed, also where it is not among the usual words of work.
+_BEGINS_DEED: Final = frozenset(
+    {"announce", "broadcast", "dispatch", "fax", "notify", "order", "place", "print", "request", "reserve",
+     "schedule", "share", "ship", "trigger"}
+)  # fmt: skip
+_LOOKS: Final = frozenset(
+    {"details", "get", "history", "info", "list", "logs", "lookup", "search", "show", "status"}
+)
+# These do something with a file, and what they are told needs no more than its name.
+_WITH_FILE: Final = frozenset(
+    {"dispatch", "email", "fax", "mail", "print", "send", "share", "trigger", "upload"}
+)
 # Of these several may be wanted: one call hands out one at a time.
 _SEVERAL: Final = frozenset(
     """
@@ -30,27 +43,55 @@ _ID: Final = re.compile(
     r"|(?i:(?<=id\W)|(?<=id\W\W)|(?<=id\W\W\W)|(?<=number\W)|(?<=no\W)|(?<=no\.\W)|(?<=ticket\W)|(?<=comment\W)"
     r"|(?<=reference\W))\d+\b"
 )
+# The number of a thing that was begun: no count, no place in a row, no amount.
+_NUMBER_OF_THING: Final = re.compile(
+    r"(?i:\b(?:batch|booking|build|case|claim|comment|confirmation|delivery|dispatch|document|event|incident"
+    r"|invoice|issue|job|message|notification|order|payment|pipeline|post|print|record|report|request"
+    r"|reservation|shipment|submission|task|ticket|transaction|upload|workflow)"
+    r"[ _-]?(?:id|key|no\.?|nr\.?|number|ref)?[\"']?\s?[:=]?\s?[\"'#]?)"
+    r"(\d{1,18})\b(?![.,]\d|\s?(?:%|/|of\b|out\b|times\b|x\b))(?!\s[a-z]{2,20}s\b)"
+)
 
 
 def is_deed(step: ToolStep) -> bool:
     """Return whether a call does something that is not done twice with the same words.
 
-    Its arguments say what, in full. Files and commands are left out, and what one may want several of.
+    Its arguments say what, in full. Commands are left out, files unless they are sent somewhere, and what one
+    may want several of.
     """
-    args = step.event.input_data
-    if step.kind != "work" or step.outcome.failed or not 0 < step.outcome.size <= _MAX_ANSWER_CHARS:
+    args, name = step.event.input_data, step.event.action_name
+    if step.outcome.failed or not 0 < step.outcome.size <= _MAX_ANSWER_CHARS:
         return False
-    if not _is_deed_by_name(step.event.action_name) or not isinstance(args, dict):
+    if not (_is_deed_by_name(name) if step.kind == "work" else step.kind == "look" and _begins_deed(name)):
         return False
-    if find_command(args) is not None or find_path(args) is not None:
+    if isinstance(args, str):
+        return bool(args) and (_goes_with_file(name) or _says_what(args))
+    if not isinstance(args, dict) or find_command(args) is not None:
         return False
-    return any(map(_says_what, args.values()))
+    if _goes_with_file(name):
+        return any(isinstance(it, str) and it for it in args.values())
+    return find_path(args) is None and any(map(_says_what, args.values()))
 
 
 @functools.lru_cache(maxsize=256)
 def _is_deed_by_name(name: str) -> bool:
-    words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
-    return not words.isdisjoint(_DEEDS) and words.isdisjoint(_SEVERAL)
+    words = _split_name(name)
+    return not _DEEDS.isdisjoint(words) and _SEVERAL.isdisjoint(words)
+
+
+@functools.lru_cache(maxsize=256)
+def _begins_deed(name: str) -> bool:
+    words = _split_name(name)
+    return not _BEGINS_DEED.isdisjoint(words[:1]) and (_SEVERAL | _LOOKS).isdisjoint(words)
+
+
+@functools.lru_cache(maxsize=256)
+def _goes_with_file(name: str) -> bool:
+    return not _WITH_FILE.isdisjoint(_split_name(name))
+
+
+def _split_name(name: str) -> list[str]:
+    return [word.lower() for word in _WORD_IN_NAME.findall(name[:100])]
 
 
 def _says_what(value: Any) -> bool:
@@ -65,8 +106,15 @@ def find_new_ids(one: str, other: str) -> tuple[str, ...] | None:
 
     >>> find_new_ids("Created OPS-521", "Created OPS-522"), find_new_ids("3 items in cart", "4 items in cart")
     (('OPS-522',), None)
+    >>> find_new_ids('{"job": 300, "pages": 2}', '{"job": 301, "pages": 2}')
+    ('301',)
     """
     first, second = mask_noise(one), mask_noise(other)
-    if _ID.sub("~", first) != _ID.sub("~", second):
+    if _mask_ids(first) != _mask_ids(second):
         return None
-    return tuple(it for it in _ID.findall(second)[:5] if it not in first) or None
+    ids = (*_NUMBER_OF_THING.findall(second), *_ID.findall(second))[:5]
+    return tuple(it for it in ids if it not in first) or None
+
+
+def _mask_ids(text: str) -> str:
+    return _ID.sub("~", _NUMBER_OF_THING.sub("~", text))

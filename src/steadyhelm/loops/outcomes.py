@@ -1,13 +1,15 @@
 """The outcome of a call: whether it failed, and whether it equals an earlier one, volatile noise aside."""
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from msgspec import Struct
 
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_bytes
 from steadyhelm.loops.echoes import is_equal_but_echo
+from steadyhelm.loops.failure_words import is_item, takes_item, tells_failure
+from steadyhelm.loops.phrases import Phrases, to_lower
 from steadyhelm.loops.similarity import VaryingWords, find_varying_words
 from steadyhelm.noise import is_equal_without_noise, mask_noise, mask_numbers
 
@@ -23,21 +25,7 @@ _SHORT_ANSWER_CHARS: Final = 200
 _MAX_ERROR_CHARS: Final = 200
 
 
-class _Phrases(NamedTuple):
-    """Phrases to look for in lower-case text: plain hints first, since the pattern costs far more."""
-
-    hints: tuple[str, ...]
-    pattern: re.Pattern[str]
-
-    def occur_in(self, lowered: str) -> bool:
-        """Return whether a lower-case text contains one of them."""
-        for hint in self.hints:
-            if hint in lowered:
-                return self.pattern.search(lowered) is not None
-        return False
-
-
-_WAIT_PHRASES: Final = _Phrases(
+_WAIT_PHRASES: Final = Phrases(
     (
         "running",
         "output",
@@ -62,7 +50,7 @@ _WAIT_PHRASES: Final = _Phrases(
         r"|(?:status|state|phase)\W{1,6}(?!failing|missing)[a-z]{2,20}ing\b"
     ),
 )
-_NOTHING_NEW_PHRASES: Final = _Phrases(
+_NOTHING_NEW_PHRASES: Final = Phrases(
     ("no new ", "nothing ", "unread", " yet"),
     re.compile(
         r"\bno new (?:e-?mails?|mails?|messages?|events?|notifications?|repl(?:y|ies)|orders?|alerts?|entries"
@@ -74,7 +62,7 @@ _NOTHING_NEW_PHRASES: Final = _Phrases(
 """What a tool says that is asked whether something has come."""
 _STATE_ALONE: Final = re.compile(r"\W*(?!failing|missing|nothing|string)[a-z]{2,20}ing\W*")
 """A text that is nothing but what is being done, such as "deploying"."""
-_OUTAGE_PHRASES: Final = _Phrases(
+_OUTAGE_PHRASES: Final = Phrases(
     ("429", "502", "503", "504", "529", "limit", "too many", "overloaded", "quota", "capacity",
      "unavailable", "time", "connection", "deadlock", "again ", "locked", "throttl", "econn", "eai_again",
      "temporar"),
@@ -94,7 +82,23 @@ _PERMANENT_PHRASES: Final = re.compile(
     r"|unknown|invalid|unsupported|not supported|disk quota|no space|exceeded your|billing|payment|upgrade"
     r"|expired|revoked|suspended|disabled|read-only|not allowed|syntax|no longer|deprecated|retired"
 )
-_UNCHANGED_PHRASES: Final = _Phrases(
+# A quota of a day or more is used up for the rest of the run, unless it says that seconds or minutes will do.
+_LONG_QUOTA: Final = Phrases(
+    ("quota", "limit", "allowance", "credit"),
+    re.compile(
+        r"\b(?:annual|daily|monthly|weekly|yearly|trial|free|plan)\b[^\n]{0,30}"
+        r"\b(?:quota|limit|allowance|credits?)\b"
+        r"|\b(?:quota|limit|allowance|credits?)\b[^\n]{0,60}"
+        r"\b(?:(?:per|this|a|for the) (?:day|week|month|year)\b"
+        r"|today\b|tomorrow\b|until next\b|resets? (?:on|at midnight|next|in \d{1,3} ?(?:d|h)))"
+        r"|\b(?:out of|insufficient|no(?: more)?) (?:credits?|quota)\b"
+    ),
+)
+_SOON: Final = re.compile(
+    r"(?:again|retry|wait|resets?)\b[^\n]{0,24}?\b\d{1,4}(?:\.\d+)? ?"
+    r"(?:m|mins?|minutes?|ms|s|secs?|seconds?)(?![a-z])"
+)
+_UNCHANGED_PHRASES: Final = Phrases(
     (
         "unchanged",
         "no change",
@@ -131,7 +135,7 @@ _FAILURE_COUNTS: Final = re.compile(
     # What a linter counts, at the beginning; a status such as 404 counts nothing.
     r"|\A\W{0,4}(?![45]\d\d\b)(\d+) "
 )
-_ERROR_PHRASES: Final = _Phrases(
+_ERROR_PHRASES: Final = Phrases(
     ("error:", "exception:", "failure:"),
     # Also as test runners and tracebacks say it, at the beginning of a line: "E   AssertionError: 1 != 2".
     re.compile(r"\b(?:error|exception|failure):|(?m:^(?:e +)?[\w.]*(?:error|exception): )"),
@@ -142,7 +146,7 @@ _JSON_ERROR: Final = re.compile(
     r"(?:\"(?:errors?|error_message)\"\s*:\s*(?:\"[^\"]|\{\s*\"|\[\s*[\"{]|true\b|[1-9])|\"status\"\s*:\s*\"error\")"
 )
 _ERROR_FIELDS: Final = frozenset({"error", "error_message", "errors"})
-_FAILED_TEST_PHRASES: Final = _Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
+_FAILED_TEST_PHRASES: Final = Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
 _FAILURE_AT_START: Final = re.compile(
     r"(?!\s{0,9}\{\s{0,9}\")\W*(?:error|traceback|fatal|exception|failure|failed)\b"
 )
@@ -219,17 +223,17 @@ class CallOutcome(Struct, frozen=True):
     @property
     def says_unchanged(self) -> bool:
         """Whether it is a short answer that says that nothing was changed."""
-        return 0 < self.size <= _SHORT_ANSWER_CHARS and _UNCHANGED_PHRASES.occur_in(_to_lower(self.sample))
+        return 0 < self.size <= _SHORT_ANSWER_CHARS and _UNCHANGED_PHRASES.occur_in(to_lower(self.sample))
 
     def count_failures(self) -> tuple[str, ...]:
         """Return the numbers of failures that it names, in order."""
-        found = _FAILURE_COUNTS.findall(_to_lower(self.sample))
+        found = _FAILURE_COUNTS.findall(to_lower(self.sample))
         return tuple(before or after or first for before, after, first in found)
 
     @property
     def is_bare_status(self) -> bool:
         """Whether nothing but an exit status is known of a failure: what failed may be another thing."""
-        lowered = _to_lower(self.sample)
+        lowered = to_lower(self.sample)
         return self.failed and "exit" in lowered and _BARE_STATUS.match(lowered) is not None
 
     @property
@@ -237,33 +241,31 @@ class CallOutcome(Struct, frozen=True):
         """Whether it is a short answer that says "not yet"."""
         if not 0 < self.size < _MAX_WAIT_ANSWER_CHARS:
             return False
-        lowered = _to_lower(self.sample)
+        lowered = to_lower(self.sample)
         return _WAIT_PHRASES.occur_in(lowered) or _STATE_ALONE.fullmatch(lowered) is not None
 
     @property
     def says_final(self) -> bool:
         """Whether it names a state that does not change any more: there is nothing to wait for."""
-        return _FINAL_STATE.search(_to_lower(self.sample)) is not None
+        return _FINAL_STATE.search(to_lower(self.sample)) is not None
 
     @property
     def says_success(self) -> bool:
         """Whether it is a short answer that begins with words of success."""
-        return self.is_short and _SUCCESS_AT_START.match(_to_lower(self.sample)) is not None
+        return self.is_short and _SUCCESS_AT_START.match(to_lower(self.sample)) is not None
 
     @property
     def says_nothing_new(self) -> bool:
         """Whether it is a short answer that says that what may come has not come."""
-        return 0 < self.size < _MAX_WAIT_ANSWER_CHARS and _NOTHING_NEW_PHRASES.occur_in(
-            _to_lower(self.sample)
-        )
+        return 0 < self.size < _MAX_WAIT_ANSWER_CHARS and _NOTHING_NEW_PHRASES.occur_in(to_lower(self.sample))
 
 
 UNKNOWN: Final = CallOutcome(0, "", 0, known=False, failed=False, outage=False)
 SUCCESS: Final = CallOutcome(0, "", 0, known=True, failed=False, outage=False)
 
 
-def read_outcome(event: TraceEvent) -> CallOutcome:
-    """Return the outcome of a tool call."""
+def read_outcome(event: TraceEvent, kind: str = "look") -> CallOutcome:
+    """Return the outcome of a tool call of this kind."""
     output, error = event.output_data, event.error
     # An event with a call hash has the hash of its result too.
     raw = event.result_hash if event.call_hash else hash_bytes(encode_canonical(error or output))
@@ -275,13 +277,20 @@ def read_outcome(event: TraceEvent) -> CallOutcome:
         text = shown if error in shown else f"{shown}\n{error}"
     size = len(text)
     sample = text if size <= MAX_SAMPLE_CHARS else text[:_HEAD_CHARS] + text[-_TAIL_CHARS:]
-    failed = looks_failed(text, is_error=error is not None)
-    outage = failed and _is_outage(_to_lower(text[:_HEAD_CHARS]))
+    ends = _cut_to_ends(text)
+    failed = looks_failed(ends, is_error=error is not None) or (
+        error is None and tells_failure(to_lower(ends), size, event.action_name, event.input_data, kind)
+    )
+    if failed and error is None and takes_item(event.action_name, event.input_data) and is_item(output):
+        failed = False  # it is the item that failed once
+    outage = failed and _is_outage(to_lower(text[:_HEAD_CHARS]))
     return CallOutcome(raw, sample, size, output is not None or error is not None, failed, outage)
 
 
 def _is_outage(lowered: str) -> bool:
-    return _OUTAGE_PHRASES.occur_in(lowered) and _PERMANENT_PHRASES.search(lowered) is None
+    if not _OUTAGE_PHRASES.occur_in(lowered) or _PERMANENT_PHRASES.search(lowered) is not None:
+        return False
+    return not _LONG_QUOTA.occur_in(lowered) or _SOON.search(lowered) is not None
 
 
 def looks_failed(text: str, *, is_error: bool) -> bool:
@@ -289,10 +298,7 @@ def looks_failed(text: str, *, is_error: bool) -> bool:
 
     `is_error` says that the text is the error of the call, not its output.
     """
-    if len(text) > _FAILURE_HEAD_CHARS + _FAILURE_TAIL_CHARS:
-        # A result reports a failure at its beginning or its end.
-        text = f"{text[:_FAILURE_HEAD_CHARS]}\n{text[-_FAILURE_TAIL_CHARS:]}"
-    lowered = _to_lower(text)
+    lowered = to_lower(_cut_to_ends(text))
     if is_error:
         return _SIBLING_PHRASE not in lowered
     # Plain searches, written out: every result goes through them, and most hold none of these words.
@@ -316,6 +322,13 @@ def looks_failed(text: str, *, is_error: bool) -> bool:
     )
 
 
+def _cut_to_ends(text: str) -> str:
+    """Return the parts of a result that report a failure: its beginning and its end."""
+    if len(text) <= _FAILURE_HEAD_CHARS + _FAILURE_TAIL_CHARS + 1:
+        return text
+    return f"{text[:_FAILURE_HEAD_CHARS]}\n{text[-_FAILURE_TAIL_CHARS:]}"
+
+
 def _names_failure(lowered: str) -> bool:
     return (
         _FAILURE_AT_START.match(lowered) is not None
@@ -326,14 +339,6 @@ def _names_failure(lowered: str) -> bool:
         or "returned: error" in lowered
         or "returned: failure" in lowered
     )
-
-
-def _to_lower(text: str) -> str:
-    """Return a text in lower case; characters beyond ASCII are mangled, and no phrase here has any."""
-    if text.isascii():
-        return text.lower()
-    # Where a text holds one arrow or quotation mark, lowering it as text costs ten times as much.
-    return text.encode("utf-8", "replace").lower().decode("latin-1")
 
 
 def extract_text(output: Any) -> str:

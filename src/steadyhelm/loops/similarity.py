@@ -61,7 +61,8 @@ _STATE_ENDINGS: Final = ("ing", "ed", "ion")
 # Tools whose results differ because each call takes the next thing.
 _TAKING_WORDS: Final = frozenset(
     """
-    advance consume dequeue draw generate more next pop random receive roll sample shift take
+    advance claim consume dead dequeue dlq draw generate lpop more next pop random receive roll rpop sample
+    shift take
     """.split()  # noqa: SIM905 - the same
 )
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.fingerprints import encode_arguments, encode_canonical, hash_call
 from steadyhelm.loops.outcomes import CallOutcome, read_outcome
+from steadyhelm.loops.statements import STATEMENT_ARGUMENT_SET, changes_data, changes_data_through_shell
 
 StepKind = Literal["work", "look", "wait", "plan"]
 
@@ -24,17 +25,30 @@ _MAX_COMMAND_PARTS: Final = 500
 _WORK_WORDS: Final = frozenset(
     """
     add append apply approve archive assign book cancel charge click commit convert create delete deploy
-    disable drag edit enable exchange fill fix format import insert install invite label make merge migrate
-    migration mkdir modify move multiedit patch pay post press publish push put refund register reject remove
-    rename replace reply restore rollback save select send set submit swipe tag tap toggle transfer type
-    undo update upload write
+    disable dispatch drag edit enable exchange fill fix format import insert install invite label make merge
+    migrate migration mkdir modify move multiedit patch pay post press print publish push put refund register
+    reject remove rename replace reply restore rollback save select send set submit swipe tag tap toggle
+    transfer trigger type undo update upload write
     """.split()  # noqa: SIM905 - forty quoted words read worse
 )
 _NOUNS_OF_WORK: Final = frozenset(
-    {"archive", "book", "commit", "import", "label", "patch", "post", "tag", "transfer"}
+    {
+        "archive",
+        "book",
+        "commit",
+        "dispatch",
+        "import",
+        "label",
+        "patch",
+        "post",
+        "print",
+        "tag",
+        "transfer",
+        "trigger",
+    }
 )
 """Verbs of work that also name what is looked at, behind a verb of looking or before `search`."""
-_LOOK_VERBS: Final = frozenset({"fetch", "find", "get", "list", "read", "search", "show", "view"})
+_LOOK_VERBS: Final = frozenset({"describe", "fetch", "find", "get", "list", "read", "search", "show", "view"})
 _SEARCH_WORDS: Final = frozenset({"lookup", "search"})
 _PLAN_WORDS: Final = frozenset({"todo", "todos", "task", "tasks", "plan", "think", "thought", "reflect"})
 _DELEGATION_WORDS: Final = frozenset({"agent", "agents", "delegate", "handoff", "subagent"})
@@ -115,15 +129,18 @@ def classify_call(name: str, args: Any) -> StepKind:
     """
     by_name = _classify_name(name)
     if by_name == "plan" or not isinstance(args, dict):
-        return by_name
+        is_change = by_name == "look" and isinstance(args, str) and changes_data(name, args)
+        return "work" if is_change else by_name
     command = first_argument(args, _COMMAND_ARGUMENTS)
     if isinstance(command, list):
         command = " ".join(str(part) for part in command[:_MAX_COMMAND_PARTS])
     if isinstance(command, str):
         return _classify_command(command)
-    if by_name != "look" or _VERB_ARGUMENT_SET.isdisjoint(args):
+    if by_name != "look":
         return by_name
-    return _classify_verb(args)
+    if not STATEMENT_ARGUMENT_SET.isdisjoint(args) and changes_data(name, args):
+        return "work"
+    return by_name if _VERB_ARGUMENT_SET.isdisjoint(args) else _classify_verb(args)
 
 
 @functools.lru_cache(maxsize=512)
@@ -159,7 +176,9 @@ def _classify_command(command: str) -> StepKind:
         "python" in command and _SCRIPT_WORK.search(command)
     ):
         return "work"
-    if "--" in command and not _SHELL_WORK_FLAGS.isdisjoint(command.split()):
+    if ("--" in command and not _SHELL_WORK_FLAGS.isdisjoint(command.split())) or (
+        ("sql" in command or "duckdb" in command) and changes_data_through_shell(command)
+    ):
         return "work"
     for part in _SHELL_SEPARATORS.split(command):
         words = part.split(None, 3)
@@ -227,7 +246,7 @@ class ToolStep:
         self.event = event
         self.kind: StepKind = _find_kind(event)
         self.call_key, self._arguments = _read_call(event, self.kind)
-        self.outcome = read_outcome(event) if outcome is None else outcome
+        self.outcome = read_outcome(event, self.kind) if outcome is None else outcome
         if self.kind == "look" and not event.tool_kind:
             outcome = self.outcome
             if outcome.says_wait or outcome.says_nothing_new:

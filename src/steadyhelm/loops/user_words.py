@@ -53,6 +53,20 @@ _UNCOUNTED: Final = re.compile(
     r"|\bevery (?:other |few |\d+ ?|[a-z]+ )?(?:s|sec|seconds?|min|minutes?|hours?|h)\b"
     r"|\ba (?:few|number of) times\b|\bcontinuously\b|\bperiodically\b|\bhourly\b"
 )
+# What is repeated by saying it is said once: a text, or what somebody said.
+_SAID: Final = re.compile(
+    r"(?:\s?[:,])?\s{1,3}(?:(?:it|them|this|that|everything)? ?\bback\b|after me\b|verbatim\b|word for word\b"
+    r"|what (?:i|he|she|they|we|you|was|is|has|the \w{1,20}) |[\"'\u2018\u201c\u00ab]"
+    r"|(?:(?:the|this|that|these|those|my|your|our|his|her|its|their|a|an|all|both|exactly|only|just|back|following"
+    r"|given|provided|supplied|same|exact|entire|whole|full|short|long|above|below|previous|last|first|next|final"
+    r"|original|quoted|two|three|\d{1,3}|\w{1,20}'s|users|customers) ){0,5}"
+    r"(?:answer|greeting|input|letter|line|message|name|number|paragraph|passage|phrase|poem|prompt|question"
+    r"|quotation|quote|reply|response|sentence|statement|string|text|title|verse|word|wording)s?\b)"
+)
+_SAID_AGAIN: Final = re.compile(
+    r"\b(?:until|till|while|as long as|as often|every|each|times|forever|again and again|over and over"
+    r"|for all|in a loop|one by one)\b"
+)
 # It is asked for where a verb orders it; what was done is no order, and what is forbidden is none.
 _ORDER: Final = re.compile(
     r"\b(?:benchmark|build|call|check|click|collect|do|execute|fetch|gather|give|hit|invoke|iterate|keep|like|load|loop"
@@ -148,6 +162,8 @@ def read_request(text: str) -> RepetitionRequest | None:
     20
     >>> read_request("Make it 10 times faster.") is None
     True
+    >>> read_request("Repeat the sentence after me.") is None
+    True
     """
     if len(text) > _HEAD_CHARS + _TAIL_CHARS:
         text = f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}"  # an order is at the beginning or the end
@@ -161,7 +177,7 @@ def read_request(text: str) -> RepetitionRequest | None:
         return RepetitionRequest(times, "")
     if _has_one(lowered, _UNCOUNTED_HINTS):
         for found in _UNCOUNTED.finditer(lowered):
-            if _is_order(lowered, found):
+            if _is_order(lowered, found) and not _is_said_once(lowered, found):
                 return RepetitionRequest(0, lowered[max(0, found.start() - 200) : found.end() + 200])
     return None
 
@@ -182,6 +198,14 @@ def _is_order(lowered: str, found: re.Match[str]) -> bool:
     if _NOT_ASKED.search(before[-40:]) and not re.search(r"\b(?:want|need|like)\b", before):
         return False
     return _ORDER.search(sentence) is not None or _BEGINS_WITH_VERB.match(sentence) is not None
+
+
+def _is_said_once(lowered: str, found: re.Match[str]) -> bool:
+    """Return whether it orders no deed but words: `repeat the sentence`, unless until or for something."""
+    if found[0] != "repeat" or _SAID.match(lowered, found.end()) is None:
+        return False
+    rest = _SENTENCE_END.split(lowered[found.end() : found.end() + _ORDER_CHARS])[0]
+    return _SAID_AGAIN.search(rest) is None
 
 
 def _to_times(word: str) -> int:

@@ -1,0 +1,264 @@
+"""Results that report a failure in words or in a flag, where nobody marked it as an error.
+
+A tool that only reads returns what others wrote, and its verdicts are answers: of those words, only the
+plainest count.
+"""
+
+import functools
+import re
+from typing import Any, Final
+
+import msgspec
+
+from steadyhelm.loops.phrases import Phrases
+
+_START_CHARS: Final = 120
+_SHORT_CHARS: Final = 240
+
+_WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_READING_WORDS: Final = frozenset(
+    """
+    agent agents answer ask available availability browse can cat chat check compare consult count
+    delegate describe docs document evaluate exists explain explore fetch find get glob goto grade grep
+    handoff has history inspect is lint list load logs look lookup ls match measure monitor open page peek
+    ping probe query read recall rate scan score search show stat status subagent summarize summary test
+    validate verify view visit
+    """.split()  # noqa: SIM905 - so many quoted words read worse
+)
+_READING_COMMANDS: Final = frozenset(
+    """
+    awk bat cat curl diff echo egrep find gh grep head jq journalctl less ls more printf psql rg sed
+    sqlite3 stat tail type view wc xxd
+    """.split()  # noqa: SIM905 - the same
+)
+_VERB_ARGUMENTS: Final = ("action", "op", "operation", "method")
+_COMMAND_ARGUMENTS: Final = ("command", "cmd")
+_TAKING_WORDS: Final = frozenset(
+    {"claim", "consume", "dequeue", "dlq", "lpop", "next", "pop", "receive", "rpop"}
+)
+_QUEUE_WORDS: Final = frozenset({"backlog", "dead", "inbox", "letter", "letters", "queue", "topic"})
+_TAKES_ITEM: Final = re.compile(r"\b(?:[lrs]pop|receive-message|xreadgroup|z?popmin)\b", re.IGNORECASE)
+_STATUS_FIELDS: Final = frozenset(
+    """
+    code detail details error error_code error_message errors message ok request_id retryable status
+    status_code success timestamp trace_id type
+    """.split()  # noqa: SIM905 - the same
+)
+_MAX_ITEM_CHARS: Final = 20_000
+_COMMAND_START: Final = re.compile(r"\s*(?:cd [^;&|\n]{1,200}(?:&&|;) *)?(?:sudo +)?(?P<word>[\w./-]{1,80})")
+_GIT_READS: Final = re.compile(r"\s*(?:cd [^;&|\n]{1,200}(?:&&|;) *)?git (?:show|log|diff|blame|grep)\b")
+
+_BEFORE: Final = r"[^a-z0-9]{0,6}(?:[\w./()\[\]-]{1,40}: (?:\(\d{1,3}\) )?){0,3}"
+_APOSTROPHE: Final = r"(?:'|[^\x00-\x7f]{1,3})"
+_NOT_ABLE: Final = (
+    r"(?:i |we )?"
+    rf"(?:could(?: not|n{_APOSTROPHE}t)|can(?: ?not|{_APOSTROPHE}t)|(?:was |were |am )?unable to|failed to) "
+)
+_NO_CONNECTION: Final = re.compile(
+    rf"{_BEFORE}{_NOT_ABLE}(?:connect|contact|reach|resolve (?:the )?host|establish|authenticate"
+    rf"|get lock|acquire)\b"
+)
+# What nobody found, saw or could tell is an answer.
+_NOT_DONE: Final = re.compile(
+    rf"{_BEFORE}{_NOT_ABLE}"
+    r"(?!(?:answer|assist|be|compare|comply|confirm|decide|detect|determine|estimate|find|guess|help"
+    r"|identify|infer"
+    r"|know|locate|match|provide|recall|recogni[sz]e|recommend|remember|say|see|spot|tell|understand"
+    r"|verify)\b)[a-z]{2}"
+)
+_DEED_FAILED: Final = re.compile(
+    r"[^a-z0-9]{0,6}(?!(?:no|none|nothing|never|not|if|when|why|how|what|which|who|last|previous) )"
+    r"(?:[a-z][\w'/-]{0,30} ){1,6}failed(?! ?: ?(?:0\b|\d{1,9}\W{0,2}(?:\Z|\n)|no(?:ne)?\W{0,2}\Z|false|\[))"
+    r"(?=\W{0,2}\Z|[:.!,;(\n]| - | (?:in \d|after |with |because |due |at |on |for ))"
+)
+_DEED_NOT_DONE: Final = re.compile(
+    r"[^a-z0-9]{0,6}(?:[a-z][\w'/-]{0,30} ){0,4}not (?:accepted|applied|completed|created|delivered"
+    r"|deployed|done"
+    r"|posted|published|saved|sent|submitted|updated|uploaded|written)(?:: ?| - | \(| because "
+    r"| due to )(?!\d)\w"
+)
+_DEED_REFUSED: Final = re.compile(
+    r"[^a-z0-9]{0,6}(?:[a-z][\w'/-]{0,30} ){0,4}(?:rejected|refused|denied|declined|aborted|blocked|crashed)"
+    r"(?:(?:: ?| - | \(| because | due to )(?!\d)\w|[^\w\s]{0,2}\Z)"
+)
+_REFUSING: Final = re.compile(
+    r"\b(?:abort|block|cancel|declin|den[iy]|refus|reject|review|moderat)|_(?:abort|block|reject)"
+)
+_MAX_CALL_CHARS: Final = 2000
+
+_OBJECT_START: Final = re.compile(r"\s{0,9}\{")
+_OPEN_OBJECT: Final = r"\s*\{(?:[^{}\[\]]|\{\}|\[\]){0,360}?[\"']"
+_FLAG: Final = r"(?:ok|success|successful|succeeded)[\"']?\s{0,3}[:=]\s{0,3}[\"']?false\b"
+_FLAG_IN_OBJECT: Final = re.compile(_OPEN_OBJECT + _FLAG)
+_FLAG_AT_START: Final = re.compile(rf"[^a-z0-9{{\[]{{0,6}}{_FLAG}")
+_FLAG_ALONE: Final = re.compile(rf"\s*\{{\s*[\"']{_FLAG}[\"']?\s*\}}\s*\Z")
+_REASON_IN_OBJECT: Final = re.compile(
+    _OPEN_OBJECT
+    + r"(?:cause|description|details?|errors?|error_?message|explanation|hint|info|message|msg|note|problems?"
+    r"|reasons?|statusmessage|status_message|why)[\"']\s*:\s*(?:[\"'][^\"']|\{\s*[\"']|\[\s*[\"{'])"
+)
+_STATE_IN_OBJECT: Final = re.compile(
+    _OPEN_OBJECT
+    + r"(?:(?:outcome|result|state|status)[\"']\s{0,3}:\s{0,3}[\"'](?:aborted|crashed|declined|denied"
+    r"|error|fail(?:ed|ure)?"
+    r"|not[ _](?!found)\w+|refused|rejected|unsuccessful)[\"']"
+    r"|(?:code|http_?status|status|status_?code)[\"']\s{0,3}:\s{0,3}[\"']?[45]\d\d\b)"
+)
+_DEED_IN_OBJECT: Final = re.compile(
+    _OPEN_OBJECT + r"(?P<deed>[a-z]{2,20}(?:d|t|n))[\"']\s{0,3}:\s{0,3}[\"']?false\b"
+)
+"""A deed that was not done, such as "paid": false."""
+_NOTHING_TO_DO: Final = re.compile(
+    r"\balready (?:a|active|an|applied|at|been|booked|closed|disabled|done|enabled|exists?|in|member"
+    r"|open|present|set"
+    r"|subscribed|there|up)\b|\b(?:nothing to|no changes?|unchanged|up[ -]to[ -]date|not found|no such"
+    r"|no match(?:es)?"
+    r"|no results?)\b"
+)
+"""What was done before, or is not there, is no failure of the deed."""
+
+_CRASHES: Final = Phrases(
+    ("segmentation fault", "core dumped", "kernel", "crashed", "died", "respond", "unreachable", "nan"),
+    re.compile(
+        r"\bsegmentation fault\b|\bcore dumped\b|\bnetwork is unreachable\b"
+        r"|\bkernel (?:is dead|(?:has |appears to have )?died)"
+        r"|\b(?:agent|app|application|browser|container|device|emulator|engine|instance|kernel|machine"
+        r"|page|process"
+        r"|program|renderer|runtime|server|service|session|simulator|tab|vm|worker)"
+        r" (?:has |is )?(?:unexpectedly )?(?:crashed|died|unresponsive|stopped responding)\b"
+        r"|\b(?:is not|isn't|not) responding\b"
+        r"|\bloss\W{0,3}(?:is )?nan\b"
+    ),
+)
+_CRASH_AT_END: Final = re.compile(r"(?:segmentation fault|core dumped)[^a-z]{0,4}\Z")
+_TOOL_ERRORS: Final = re.compile(r"(?m:^(?:npm err(?:!|or )|panic: |thread '[^'\n]{1,60}' panicked at ))")
+
+
+def tells_failure(lowered: str, size: int, name: str, arguments: Any, kind: str) -> bool:
+    """Return whether the beginning and end of a result, in lower case, say that the call came to nothing.
+
+    `size` is the length of the whole result; name, arguments and kind are those of the call.
+    """
+    head = lowered[:_START_CHARS]
+    # Plain searches, written out: every result goes through them, and most hold none of these words.
+    is_not_done = (
+        "could" in head or "can" in head or "unable" in head or "failed to" in head
+    ) and _NOT_DONE.match(lowered) is not None
+    if is_not_done and size <= _SHORT_CHARS and _NO_CONNECTION.match(lowered):
+        return True
+    says_so = is_not_done or _names_failed_deed(head, lowered) or _names_crash(lowered, size)
+    if says_so or (_OBJECT_START.match(lowered) is not None and _says_in_field(lowered, name)):
+        return _does_something(name, arguments, kind)
+    if "ed" in head and _DEED_REFUSED.match(lowered) is not None:
+        # To have refused something is what a call may be for.
+        is_meant = _REFUSING.search(f"{name} {arguments}"[:_MAX_CALL_CHARS].lower()) is not None
+        return not is_meant and _does_something(name, arguments, kind)
+    return False
+
+
+def _names_failed_deed(head: str, lowered: str) -> bool:
+    return (
+        ("failed" in head and "succe" not in lowered and _DEED_FAILED.match(lowered) is not None)
+        or ("not " in head and _DEED_NOT_DONE.match(lowered) is not None)
+        or ("false" in head and _FLAG_AT_START.match(lowered) is not None)
+    )
+
+
+def _names_crash(lowered: str, size: int) -> bool:
+    return (
+        (("npm err" in lowered or "panic" in lowered) and _TOOL_ERRORS.search(lowered) is not None)
+        or ("fault" in lowered and _CRASH_AT_END.search(lowered) is not None)
+        or (size <= _SHORT_CHARS and _CRASHES.occur_in(lowered))
+    )
+
+
+def _says_in_field(lowered: str, name: str) -> bool:
+    """Return whether one field of its own says that it was no success, and another one why."""
+    if "false" in lowered and _FLAG_ALONE.match(lowered):
+        return True
+    if _REASON_IN_OBJECT.match(lowered) is None or _NOTHING_TO_DO.search(lowered) is not None:
+        return False
+    if _STATE_IN_OBJECT.match(lowered) is not None:
+        return _REFUSING.search(name.lower()) is None
+    if "false" not in lowered:
+        return False
+    deed = _DEED_IN_OBJECT.match(lowered)
+    is_own_deed = deed is not None and any(
+        word[:2].lower() == deed["deed"][:2] for word in _WORD_IN_NAME.findall(name[:100])
+    )
+    return is_own_deed or _FLAG_IN_OBJECT.match(lowered) is not None
+
+
+def takes_item(name: str, arguments: Any) -> bool:
+    """Return whether a call takes an item from a queue: what is said there was said about the item.
+
+    >>> takes_item("next_report", {}), takes_item("queue", {"op": "pop"}), takes_item("send_report", {})
+    (True, True, False)
+    """
+    if isinstance(arguments, dict):
+        verb = _find_first(arguments, _VERB_ARGUMENTS)
+        if isinstance(verb, str) and _takes_item_by_name(verb):
+            return True
+        command = _find_first(arguments, _COMMAND_ARGUMENTS)
+        if isinstance(command, str):
+            return _TAKES_ITEM.search(command[:_MAX_CALL_CHARS]) is not None
+    return _takes_item_by_name(name)
+
+
+@functools.lru_cache(maxsize=256)
+def _takes_item_by_name(name: str) -> bool:
+    words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
+    if not words.isdisjoint(_TAKING_WORDS):
+        return True
+    return not words.isdisjoint(_QUEUE_WORDS) and not words.isdisjoint(_READING_WORDS)
+
+
+def is_item(output: Any) -> bool:
+    """Return whether a result is an object that tells more than whether the call succeeded.
+
+    >>> is_item({"id": 4, "error": "disk full"}), is_item({"ok": False, "error": "not connected"})
+    (True, False)
+    """
+    if isinstance(output, str):
+        if len(output) > _MAX_ITEM_CHARS or not output.lstrip().startswith("{"):
+            return False
+        try:
+            output = msgspec.json.decode(output)
+        except msgspec.DecodeError:
+            return False
+    return isinstance(output, dict) and not _STATUS_FIELDS.issuperset(output)
+
+
+def _does_something(name: str, arguments: Any, kind: str) -> bool:
+    """Return whether a call is more than a look at what others wrote.
+
+    >>> _does_something("publish", {}, "work"), _does_something("read_page", {}, "look")
+    (True, False)
+    >>> _does_something("Bash", {"command": "cd app && npm test"}, "look")
+    True
+    >>> _does_something("Bash", {"command": "cat notes.txt"}, "look")
+    False
+    """
+    if kind in {"plan", "wait"}:
+        return False
+    if isinstance(arguments, dict):
+        if "url" in arguments and kind != "work":
+            return False
+        command = _find_first(arguments, _COMMAND_ARGUMENTS)
+        if isinstance(command, str):
+            found = _COMMAND_START.match(command)
+            reads = found is not None and found["word"] in _READING_COMMANDS
+            return not reads and _GIT_READS.match(command) is None
+    return kind == "work" or not _reads_by_name(name)
+
+
+@functools.lru_cache(maxsize=256)
+def _reads_by_name(name: str) -> bool:
+    words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
+    if "check" in words and not words.isdisjoint({"in", "out"}):
+        return False  # that of a guest
+    return not words.isdisjoint(_READING_WORDS)
+
+
+def _find_first(arguments: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((arguments[name] for name in names if name in arguments), None)
