@@ -13,8 +13,10 @@ from steadyhelm.events import (
     USER_MESSAGE,
     TraceEvent,
 )
+from steadyhelm.fingerprints import hash_call
 from steadyhelm.loops.echoes import is_equal_but_echo
 from steadyhelm.loops.failures import Attempt, FailedCall, FailureRun
+from steadyhelm.loops.fresh_names import mask_made_up_names
 from steadyhelm.loops.guessed_tools import GuessedTools
 from steadyhelm.loops.loop_detector import (
     LoopDetector,
@@ -24,7 +26,9 @@ from steadyhelm.loops.loop_detector import (
     is_report_due,
 )
 from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, hash_error
+from steadyhelm.loops.rounds import RoundMemory
 from steadyhelm.loops.steps import ToolStep, identify_call, read_step
+from steadyhelm.loops.undoing import sets_up
 
 SAME_CALL_FAILURES: Final = 3
 SAME_COMMAND_FAILURES: Final = 4
@@ -44,7 +48,8 @@ class FailureMemory(Struct):
     """What has failed lately.
 
     `calls` and `errors` are cleared when new work is done, `commands` are not: a test that fails in the same
-    way however much is edited goes in circles too. A new user message clears none of them.
+    way however much is edited goes in circles too. `renamed` holds those with a made-up name in their
+    arguments, by what is left without it. A new user message clears none of them.
     `segment_number` counts the segments so far, `message_step` is the step of the latest new user message.
     """
 
@@ -59,6 +64,8 @@ class FailureMemory(Struct):
     outages: dict[int, FailedCall] = field(default_factory=dict)
     without_result: Attempt | None = None
     guesses: GuessedTools = field(default_factory=GuessedTools)
+    rounds: RoundMemory = field(default_factory=RoundMemory)
+    renamed: dict[int, FailedCall] = field(default_factory=dict)
 
     def observe(self, event: TraceEvent) -> LoopMatch | None:
         """Record an event, and return what it fails at again, if anything; the surest of several."""
@@ -68,6 +75,7 @@ class FailureMemory(Struct):
             self.segment_number += 1
             self.message_step = self.steps
             self.in_a_row = None
+            self.rounds.clear()
         elif (
             event.action_type == STATE_TRANSITION and event.error and event.action_name not in _CALLER_EVENTS
         ):
@@ -86,6 +94,13 @@ class FailureMemory(Struct):
 
     def observe_step(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return what it fails at again, if anything."""
+        around = self.rounds.observe(step)
+        if around is not None and self.segment.is_asked(step.event, around.count):
+            around = None
+        failed = self._observe_outcome(step)
+        return failed if around is None or (failed is not None and failed.score >= around.score) else around
+
+    def _observe_outcome(self, step: ToolStep) -> LoopMatch | None:
         if step.is_work_done and self.segment.record_work(step):
             self.segment_number += 1
             self.calls.clear()
@@ -93,12 +108,13 @@ class FailureMemory(Struct):
             self.outages.clear()
             if step.takes_next:
                 self.commands.clear()  # what fails now fails at the next thing
+                self.renamed.clear()
         self.steps += 1
         outcome = step.outcome
         self.without_result = None if outcome.known else Attempt.from_step(step)
         if not outcome.failed:
             if outcome.known:
-                self._record_success(step.call_key)
+                self._record_success(step)
             return None
         if outcome.outage and step.kind != "wait":
             return self._match_outage(step)
@@ -121,7 +137,10 @@ class FailureMemory(Struct):
         message = f"{step.event.action_name} met {failed.count} outages with the same arguments"
         return _match("failing call", failed, OUTAGES_OF_LOOP, message)
 
-    def _record_success(self, call_key: int) -> None:
+    def _record_success(self, step: ToolStep) -> None:
+        call_key = step.call_key
+        if self.renamed:
+            self.renamed.pop(_hash_without_made_up_names(step), None)
         if self.outages:
             self.outages.pop(call_key, None)
         if self.calls or self.commands:
@@ -141,7 +160,7 @@ class FailureMemory(Struct):
             self.in_a_row = None
         found = (
             self._match_call(step, attempt),
-            self._match_command(step, attempt),
+            self._match_command(step, attempt) or self._match_renamed(step, attempt),
             self._match_error(attempt, step.outcome.sample),
             self.guesses.observe(step),
         )
@@ -198,6 +217,26 @@ class FailureMemory(Struct):
         if failed.count < SAME_COMMAND_FAILURES or self._is_plain_repetition(failed):
             return None
         message = f"{attempt.name} failed {failed.count} times with the same error, whatever was changed"
+        return _match("test-fail loop", failed, SAME_COMMAND_FAILURES, message)
+
+    def _match_renamed(self, step: ToolStep, attempt: Attempt) -> LoopMatch | None:
+        """Match a command that fails alike under another made-up name each time."""
+        key = _hash_without_made_up_names(step)
+        if not key or step.outcome.is_bare_status:
+            return None
+        failed = self.renamed.get(key)
+        if failed is None or not failed.outcome.equals(step.outcome):
+            _keep(self.renamed, key, self._first_failure(step))
+            return None
+        if not step.has_seen(failed.last_seq):
+            return None
+        failed.add(attempt, self.steps)
+        _keep(self.renamed, key, failed)
+        if failed.count < SAME_COMMAND_FAILURES:
+            return None
+        message = (
+            f"{attempt.name} failed {failed.count} times with the same error, under another name each time"
+        )
         return _match("test-fail loop", failed, SAME_COMMAND_FAILURES, message)
 
     def _match_error(self, attempt: Attempt, error: str) -> LoopMatch | None:
@@ -267,7 +306,8 @@ class FailureMemory(Struct):
 class FailingLoop(LoopDetector):
     """Signal when the same call, the same error, or one attempt after another fails without new work between.
 
-    A test that fails with the same error however much is edited counts too, from the fourth time on.
+    A test that fails with the same error however much is edited counts too, from the fourth time on, and so
+    do rounds in which something is set up and taken down again, or refused, under a fresh name each time.
     An outage (a rate limit, a timeout) does not count, and neither does waiting.
 
     >>> fired_at(FailingLoop(), "..xxxx")  # . fine  x failed
@@ -275,12 +315,24 @@ class FailingLoop(LoopDetector):
     """
 
     name = "failing_loop"
-    version = 5
+    version = 6
     observed_types = frozenset({TOOL_CALL, USER_MESSAGE, STATE_TRANSITION})
     advice = "Find out why it fails before trying again."
 
     def __init__(self) -> None:
         self._memory = FailureMemory()
+
+
+def _hash_without_made_up_names(step: ToolStep) -> int:
+    """Return a hash of a call without the made-up names in its arguments; 0 where they hold none.
+
+    What is looked up under such a name is another thing each time.
+    """
+    arguments = step.arguments.decode("utf-8", "replace")
+    if step.kind != "work" and "/tmp/" not in arguments and not sets_up(step):  # noqa: S108 - is only looked for
+        return 0
+    masked = mask_made_up_names(arguments)
+    return 0 if masked == arguments else hash_call(step.event.action_name, masked.encode("utf-8", "replace"))
 
 
 def _keep(failures: dict[int, FailedCall], key: int, failed: FailedCall) -> None:
