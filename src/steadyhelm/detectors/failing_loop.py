@@ -39,6 +39,7 @@ OUTAGES_OF_LOOP: Final = 8
 
 _SIMILAR_CALL_OVERLAP: Final = 0.4
 _MAX_STEPS_BETWEEN: Final = 8
+_MAX_STEPS_RENAMED: Final = 64
 _MAX_CALLS: Final = 32
 # What a caller reports about its own action is not a failure of the agent.
 _CALLER_EVENTS: Final = frozenset({CALL_REFUSED, GUIDANCE_DELIVERED, NOT_CARRIED_OUT})
@@ -140,7 +141,7 @@ class FailureMemory(Struct):
     def _record_success(self, step: ToolStep) -> None:
         call_key = step.call_key
         if self.renamed:
-            self.renamed.pop(_hash_without_made_up_names(step), None)
+            self._record_renamed_success(step)
         if self.outages:
             self.outages.pop(call_key, None)
         if self.calls or self.commands:
@@ -150,6 +151,12 @@ class FailureMemory(Struct):
                 self.errors.clear()  # trying again helped: the errors so far are no dead end
         self.guesses.clear()
         self.in_a_row = None
+
+    def _record_renamed_success(self, step: ToolStep) -> None:
+        if all(self.steps - it.last_step > _MAX_STEPS_RENAMED for it in self.renamed.values()):
+            self.renamed.clear()  # so long ago that it is another attempt
+            return
+        self.renamed.pop(_hash_without_made_up_names(step), None)
 
     def _record_failure(self, step: ToolStep) -> LoopMatch | None:
         attempt = Attempt.from_step(step)

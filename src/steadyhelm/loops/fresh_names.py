@@ -13,9 +13,14 @@ _MIN_LONG_CHARS: Final = 8
 _MIN_TURNS: Final = 3
 _MAX_COUNTER_DIGITS: Final = 3
 
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _NAME: Final = re.compile(
-    r"([0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
+    rf"({_UUID.pattern}"
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?Z?|\d{1,2}:\d\d(?::\d\d)?|[A-Za-z0-9]+)"
+)
+# What may be made up: a word of letters and digits, a long number. Most words of a command are neither.
+_MAYBE_MADE_UP: Final = re.compile(
+    rf"{_UUID.pattern}|(?<![A-Za-z0-9])(?=\d{{10}}|[A-Za-z]{{0,20}}\d)(?=\d{{10}}|\d{{0,20}}[A-Za-z])[A-Za-z0-9]{{5,64}}"
 )
 _CLOCK: Final = re.compile(r"(?:\d{4}-\d\d-\d\dT)?\d{1,2}:\d\d")
 _HEX: Final = re.compile(r"[0-9a-f]+|[0-9A-F]+")
@@ -78,10 +83,11 @@ def is_made_up(name: str) -> bool:
         return True
     if len(name) < _MIN_HEX_CHARS or name.isalpha() or name.isdigit():
         return False
-    is_hex = _HEX.fullmatch(name) is not None
-    if is_hex or "-" in name:
+    if _UUID.fullmatch(name):
+        return True
+    if _HEX.fullmatch(name):
         return len(name) >= _MIN_LONG_CHARS or _LETTER_AND_NUMBER.fullmatch(name) is None
-    return len(name) >= _MIN_LONG_CHARS and len(_TURN.findall(name)) > _MIN_TURNS
+    return name.isalnum() and len(name) >= _MIN_LONG_CHARS and len(_TURN.findall(name)) > _MIN_TURNS
 
 
 def mask_made_up_names(text: str) -> str:
@@ -90,7 +96,7 @@ def mask_made_up_names(text: str) -> str:
     >>> mask_made_up_names("python -m venv /tmp/env_9704011a"), mask_made_up_names("pytest -k test_2")
     ('python -m venv /tmp/env_~', 'pytest -k test_2')
     """
-    return _NAME.sub(lambda found: "~" if is_made_up(found[0]) else found[0], text)
+    return _MAYBE_MADE_UP.sub(lambda found: "~" if is_made_up(found[0]) else found[0], text)
 
 
 def are_made_up(one: str, other: str) -> bool:

@@ -84,7 +84,7 @@ def _read_command(command: str) -> frozenset[str]:
     """Return the words that order something in each part of a command line.
 
     >>> sorted(_read_command("git switch main && git branch -D fix"))
-    ['branch', 'delete', 'git', 'main', 'switch']
+    ['branch', 'delete', 'fix', 'git', 'main', 'switch']
     """
     orders: set[str] = set()
     for part in _COMMAND_END.split(command):
