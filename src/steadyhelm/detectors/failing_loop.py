@@ -14,9 +14,11 @@ from steadyhelm.events import (
     USER_MESSAGE,
     TraceEvent,
 )
+from steadyhelm.fingerprints import hash_call
 from steadyhelm.loops.echoes import is_equal_but_echo
 from steadyhelm.loops.failure_words import takes_item
 from steadyhelm.loops.failures import Attempt, FailedCall, FailureRun
+from steadyhelm.loops.fresh_names import mask_made_up_names
 from steadyhelm.loops.guessed_tools import GuessedTools
 from steadyhelm.loops.loop_detector import (
     LoopDetector,
@@ -26,7 +28,9 @@ from steadyhelm.loops.loop_detector import (
     is_report_due,
 )
 from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, hash_error
+from steadyhelm.loops.rounds import RoundMemory
 from steadyhelm.loops.steps import ToolStep, identify_call, read_step
+from steadyhelm.loops.undoing import sets_up
 
 SAME_CALL_FAILURES: Final = 3
 SAME_COMMAND_FAILURES: Final = 4
@@ -37,6 +41,7 @@ OUTAGES_OF_LOOP: Final = 8
 
 _SIMILAR_CALL_OVERLAP: Final = 0.4
 _MAX_STEPS_BETWEEN: Final = 8
+_MAX_STEPS_RENAMED: Final = 64
 _MAX_CALLS: Final = 32
 _DIVERGED: Final = re.compile(r"\b(?:nan|inf)\b", re.IGNORECASE)
 _DECIMAL: Final = re.compile(rb"(?<![\d.])\d{1,9}(?:\.\d{1,12}|[eE]-?\d{1,3})")
@@ -48,7 +53,8 @@ class FailureMemory(Struct):
     """What has failed lately.
 
     `calls` and `errors` are cleared when new work is done, `commands` are not: a test that fails in the same
-    way however much is edited goes in circles too. A new user message clears none of them.
+    way however much is edited goes in circles too. `renamed` holds those with a made-up name in their
+    arguments, by what is left without it. A new user message clears none of them.
     `segment_number` counts the segments so far, `message_step` is the step of the latest new user message.
     """
 
@@ -63,6 +69,8 @@ class FailureMemory(Struct):
     outages: dict[int, FailedCall] = field(default_factory=dict)
     without_result: Attempt | None = None
     guesses: GuessedTools = field(default_factory=GuessedTools)
+    rounds: RoundMemory = field(default_factory=RoundMemory)
+    renamed: dict[int, FailedCall] = field(default_factory=dict)
 
     def observe(self, event: TraceEvent) -> LoopMatch | None:
         """Record an event, and return what it fails at again, if anything; the surest of several."""
@@ -72,6 +80,7 @@ class FailureMemory(Struct):
             self.segment_number += 1
             self.message_step = self.steps
             self.in_a_row = None
+            self.rounds.clear()
         elif (
             event.action_type == STATE_TRANSITION and event.error and event.action_name not in _CALLER_EVENTS
         ):
@@ -90,6 +99,13 @@ class FailureMemory(Struct):
 
     def observe_step(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return what it fails at again, if anything."""
+        around = self.rounds.observe(step)
+        if around is not None and self.segment.is_asked(step.event, around.count):
+            around = None
+        failed = self._observe_outcome(step)
+        return failed if around is None or (failed is not None and failed.score >= around.score) else around
+
+    def _observe_outcome(self, step: ToolStep) -> LoopMatch | None:
         if step.is_work_done and self.segment.record_work(step):
             self.segment_number += 1
             self.calls.clear()
@@ -97,12 +113,13 @@ class FailureMemory(Struct):
             self.outages.clear()
             if step.takes_next:
                 self.commands.clear()  # what fails now fails at the next thing
+                self.renamed.clear()
         self.steps += 1
         outcome = step.outcome
         self.without_result = None if outcome.known else Attempt.from_step(step)
         if not outcome.failed:
             if outcome.known:
-                self._record_success(step.call_key)
+                self._record_success(step)
             return None
         if outcome.outage and step.kind != "wait":
             return self._match_outage(step)
@@ -125,7 +142,10 @@ class FailureMemory(Struct):
         message = f"{step.event.action_name} met {failed.count} outages with the same arguments"
         return _match("failing call", failed, OUTAGES_OF_LOOP, message)
 
-    def _record_success(self, call_key: int) -> None:
+    def _record_success(self, step: ToolStep) -> None:
+        call_key = step.call_key
+        if self.renamed:
+            self._record_renamed_success(step)
         if self.outages:
             self.outages.pop(call_key, None)
         if self.calls or self.commands:
@@ -135,6 +155,12 @@ class FailureMemory(Struct):
                 self.errors.clear()  # trying again helped: the errors so far are no dead end
         self.guesses.clear()
         self.in_a_row = None
+
+    def _record_renamed_success(self, step: ToolStep) -> None:
+        if all(self.steps - it.last_step > _MAX_STEPS_RENAMED for it in self.renamed.values()):
+            self.renamed.clear()  # so long ago that it is another attempt
+            return
+        self.renamed.pop(_hash_without_made_up_names(step), None)
 
     def _record_failure(self, step: ToolStep) -> LoopMatch | None:
         attempt = Attempt.from_step(step)
@@ -148,7 +174,7 @@ class FailureMemory(Struct):
             self.in_a_row = None
         found = (
             self._match_call(step, attempt),
-            self._match_command(step, attempt),
+            self._match_command(step, attempt) or self._match_renamed(step, attempt),
             self._match_error(attempt, step.outcome.sample),
             self.guesses.observe(step),
         )
@@ -213,6 +239,26 @@ class FailureMemory(Struct):
         if failed.count < SAME_COMMAND_FAILURES or self._is_plain_repetition(failed):
             return None
         message = f"{attempt.name} failed {failed.count} times with the same error, whatever was changed"
+        return _match("test-fail loop", failed, SAME_COMMAND_FAILURES, message)
+
+    def _match_renamed(self, step: ToolStep, attempt: Attempt) -> LoopMatch | None:
+        """Match a command that fails alike under another made-up name each time."""
+        key = _hash_without_made_up_names(step)
+        if not key or step.outcome.is_bare_status:
+            return None
+        failed = self.renamed.get(key)
+        if failed is None or not failed.outcome.equals(step.outcome):
+            _keep(self.renamed, key, self._first_failure(step))
+            return None
+        if not step.has_seen(failed.last_seq):
+            return None
+        failed.add(attempt, self.steps)
+        _keep(self.renamed, key, failed)
+        if failed.count < SAME_COMMAND_FAILURES:
+            return None
+        message = (
+            f"{attempt.name} failed {failed.count} times with the same error, under another name each time"
+        )
         return _match("test-fail loop", failed, SAME_COMMAND_FAILURES, message)
 
     def _match_error(self, attempt: Attempt, error: str) -> LoopMatch | None:
@@ -282,7 +328,8 @@ class FailureMemory(Struct):
 class FailingLoop(LoopDetector):
     """Signal when the same call, the same error, or one attempt after another fails without new work between.
 
-    A test that fails with the same error however much is edited counts too, from the fourth time on.
+    A test that fails with the same error however much is edited counts too, from the fourth time on, and so
+    do rounds in which something is set up and taken down again, or refused, under a fresh name each time.
     An outage (a rate limit, a timeout) does not count, and neither does waiting.
 
     >>> fired_at(FailingLoop(), "..xxxx")  # . fine  x failed
@@ -290,12 +337,24 @@ class FailingLoop(LoopDetector):
     """
 
     name = "failing_loop"
-    version = 5
+    version = 6
     observed_types = frozenset({TOOL_CALL, USER_MESSAGE, STATE_TRANSITION})
     advice = "Find out why it fails before trying again."
 
     def __init__(self) -> None:
         self._memory = FailureMemory()
+
+
+def _hash_without_made_up_names(step: ToolStep) -> int:
+    """Return a hash of a call without the made-up names in its arguments; 0 where they hold none.
+
+    What is looked up under such a name is another thing each time.
+    """
+    arguments = step.arguments.decode("utf-8", "replace")
+    if step.kind != "work" and "/tmp/" not in arguments and not sets_up(step):  # noqa: S108 - is only looked for
+        return 0
+    masked = mask_made_up_names(arguments)
+    return 0 if masked == arguments else hash_call(step.event.action_name, masked.encode("utf-8", "replace"))
 
 
 def _keep(failures: dict[int, FailedCall], key: int, failed: FailedCall) -> None:

@@ -29,6 +29,7 @@ from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, fi
 from steadyhelm.loops.steps import ToolStep, find_path, read_step
 from steadyhelm.loops.targets import TargetRelation, puts_many, relate_calls
 from steadyhelm.loops.user_answers import asks_user, is_specific, read_answer
+from steadyhelm.loops.user_questions import UserQuestions
 
 SAME_ANSWERS_OF_LOOP: Final = 6
 SAME_ANSWERS_REWORDED: Final = 3
@@ -87,6 +88,7 @@ class StagnationMemory(Struct):
     rewordings: RewordingMemory = field(default_factory=RewordingMemory)
     steps: int = 0
     lines: LinesRead = field(default_factory=LinesRead)
+    questions: UserQuestions = field(default_factory=UserQuestions)
 
     def observe(
         self, event: TraceEvent, answers: int | None = None, searches: int | None = None
@@ -132,18 +134,26 @@ class StagnationMemory(Struct):
         self.steps += 1
         is_answer = step.kind == "look" or (step.kind == "work" and not step.is_work_done)
         found = self._match_answer(step, answers) if is_answer else None
-        if found is None or found.noticed_only:
+        if (found is None or found.noticed_only) and not asks_user(step.event.action_name):
             enough = searches or SIMILAR_SEARCHES_OF_LOOP
             found = self.searches.observe(step, enough, is_foreseen=is_foreseen) or found
-        found = self.rewordings.observe(step) or found
+        found = self.rewordings.observe(step) or self._match_question(step) or found
         if found is None or found.noticed_only:
             found = self.lines.observe(step) or found
         if found is None or self.segment.is_asked(step.event, found.count) or step.event.tool_kind == "batch":
             return None
         return found
 
+    def _match_question(self, step: ToolStep) -> LoopMatch | None:
+        if asks_user(step.event.action_name):
+            return self.questions.observe(step)
+        if step.kind != "plan":
+            self.questions.record_other()
+        return None
+
     def _start_segment(self) -> None:
         self.answer = None
+        self.questions.clear()
         self.searches.clear()
         self.rewordings.clear()
         self.lines.clear()
@@ -192,7 +202,7 @@ class Stagnation(LoopDetector):
     """
 
     name = "stagnation"
-    version = 5
+    version = 6
     advice = "Use what is known, or look somewhere else: asking again brings the same."
 
     _memory: StagnationMemory

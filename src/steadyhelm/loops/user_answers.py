@@ -32,9 +32,29 @@ _FILLERS: Final = frozenset(
     always often sometimes rarely agree disagree maybe perhaps
     """.split()  # noqa: SIM905 - so many quoted words read worse
 )
+_YES_WORDS: Final = frozenset(
+    {"absolutely", "approved", "confirm", "confirmed", "correct", "go", "ok", "okay", "proceed", "right",
+     "sure", "yea", "yeah", "yep", "yes"}
+)  # fmt: skip
+_NO_WORDS: Final = frozenset({"no", "nope", "not", "don't", "never"})
+# A number of these fits many questions.
+_UNITS: Final = frozenset(
+    """
+    c cm day days dollars euro euros f g gram grams h hour hours kg kilo kilos km l litre litres m mcg meters
+    metres mg min minute minutes ml mm month months percent pill pills s sec seconds tablet tablets times week
+    weeks year years
+    """.split()  # noqa: SIM905 - the same
+)
 _ASKING_WORDS: Final = frozenset(
     {"ask", "clarify", "clarification", "confirm", "prompt", "question", "input"}
 )
+# A name of these words alone asks too, where it has one of the second list.
+_WORDS_OF_ASKING: Final = _ASKING_WORDS | frozenset(
+    {"approval", "choice", "confirmation", "feedback", "follow", "followup", "for", "get", "human", "need",
+     "request", "tool", "up"}
+)  # fmt: skip
+_ASKING_ALONE: Final = frozenset({"ask", "clarify", "clarification", "confirm", "human", "question"})
+_INPUT_WORDS: Final = frozenset({"request", "input"})
 _PERSON_WORDS: Final = frozenset({"user", "human", "customer", "person", "caller", "client", "people"})
 
 
@@ -47,17 +67,40 @@ def read_answer(text: str) -> frozenset[str]:
     """
     if len(text) > _MAX_ANSWER_CHARS:
         return frozenset()
-    found = (_ORDINAL.sub(r"\1", word.strip(".-_")) for word in _WORD.findall(text.lower()))
-    words = frozenset(word for word in found if word and word not in _FILLERS)
+    words = list_answer_words(text)
     return words if len(words) <= _MAX_ANSWER_WORDS else frozenset()
+
+
+def list_answer_words(text: str) -> frozenset[str]:
+    """Return the words of an answer without those around it."""
+    found = (_ORDINAL.sub(r"\1", word.strip(".-_")) for word in _WORD.findall(text.lower()))
+    return frozenset(word for word in found if word and word not in _FILLERS)
+
+
+def read_assent(text: str) -> str:
+    """Return "yes" or "no" where an answer says so, else nothing.
+
+    >>> read_assent("Yes, please cancel it."), read_assent("no"), read_assent("May 4")
+    ('yes', 'no', '')
+    """
+    words = {word.strip(".-_") for word in _WORD.findall(text.lower()[:_MAX_ANSWER_CHARS])}
+    if words & _NO_WORDS:
+        return "no"
+    return "yes" if words & _YES_WORDS else ""
 
 
 def is_specific(answer: frozenset[str]) -> bool:
     """Return whether an answer fits one question and hardly another: it names a number of something.
 
+    A number with a unit of measure fits many questions.
+
     >>> is_specific(frozenset({"4", "may"})), is_specific(frozenset({"w-7781"})), is_specific(frozenset("4"))
     (True, True, False)
+    >>> is_specific(frozenset({"10", "mg"}))
+    False
     """
+    if not answer.isdisjoint(_UNITS) and all(word in _UNITS or word.isdigit() for word in answer):
+        return False
     digits = sum(map(str.isdigit, "".join(answer)))
     return digits >= _MIN_NUMBER_DIGITS or (digits > 0 and any(map(str.isalpha, "".join(answer))))
 
@@ -66,11 +109,15 @@ def is_specific(answer: frozenset[str]) -> bool:
 def asks_user(tool: str) -> bool:
     """Return whether a tool puts a question to the user, by the words of its name.
 
-    >>> asks_user("ask_user"), asks_user("ask_expert"), asks_user("get_user")
-    (True, False, False)
+    >>> asks_user("ask_user"), asks_user("ask_expert"), asks_user("get_user"), asks_user("ask_question")
+    (True, False, False, True)
     """
     words = {word.lower() for word in _WORD_IN_NAME.findall(tool[:100])}
-    return not words.isdisjoint(_ASKING_WORDS) and not words.isdisjoint(_PERSON_WORDS)
+    if not words.isdisjoint(_ASKING_WORDS) and not words.isdisjoint(_PERSON_WORDS):
+        return True
+    if not words <= _WORDS_OF_ASKING:
+        return False
+    return not words.isdisjoint(_ASKING_ALONE) or words >= _INPUT_WORDS
 
 
 class AnsweredQuestion(Struct):
