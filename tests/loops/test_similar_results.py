@@ -404,6 +404,17 @@ class TestOtherWords:
         "Go and get me the ledger entry for Bergen",
     )
 
+    def test_the_state_of_a_task(self):
+        """
+        Asking how a task stands delegates nothing, and writes no plan.
+        """
+        named = "compute the climate of the north sea"
+        shares = [0.4 + n / 100 for n in range(20)]
+
+        for tool in ("task_state", "get_task", "check_task"):
+            steps = [call(tool, {"task": named}, {"state": "running", "fraction_done": it}) for it in shares]
+            assert [] == reported(StagnationMemory(), run(*steps))
+
     def test_a_task_delegated_again(self):
         """
         The same task in other words to the same end is a loop at the fourth time.

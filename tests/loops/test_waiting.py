@@ -32,6 +32,33 @@ class TestAnswers:
         """
         assert [] == seen(*[call("get_job", {"id": 7}, answer)] * 20, every_s=20)
 
+    @pytest.mark.parametrize(
+        ("tool", "answers"),
+        [
+            ("Bash", ["Frame 0 of 300", "Frame 57 of 300", "Frame 201 of 300"]),
+            ("check_upload", ["0% uploaded", "6% uploaded", "74% uploaded"]),
+            ("get_copy", ["12 of 40 files copied", "13 of 40 files copied", "39 of 40 files copied"]),
+            ("get_model", [{"progress": 0.1}, {"progress": 0.4}, {"progress": 0.9}]),
+        ],
+    )
+    def test_progress_that_moves_in_jumps(self, tool, answers):
+        """
+        A progress that stands still for a while is waited for, and the end of its patience is that of others.
+        """
+        looks = [call(tool, {"command": "tail -n 1 render.log"}, it) for it in answers]
+
+        assert [] == seen(*[look for look in looks for _ in range(8)], every_s=15)
+        assert [40] == seen(*[looks[0]] * 41, every_s=15)
+
+    @pytest.mark.parametrize(
+        "answer", ["100% uploaded", "page 2 of 5", {"progress": 0.4, "status": "failed"}, "coverage 83%"]
+    )
+    def test_what_is_not_under_way(self, answer):
+        """
+        What is finished or has failed, and a share or a place in a list, is not waited for.
+        """
+        assert [2] == seen(*[call("check_upload", {"id": 7}, answer)] * 3, every_s=2)
+
     @pytest.mark.parametrize("answer", ["nothing", "missing", "state: failing", "the string was not there"])
     def test_an_end_is_not_waited_for(self, answer):
         """
@@ -177,6 +204,17 @@ class TestPace:
         The same look is a loop when nobody asked to wait.
         """
         assert [3, 4] == seen(user("Which address does it have?"), *[self.ANSWER] * 4, every_s=10)
+
+    def test_a_reading_short_of_its_target(self):
+        """
+        A reading is waited for in even pauses until it has reached its target, but not without pauses.
+        """
+        warming, warm = (call("oven", {}, {"celsius": it, "target": 200}) for it in (38, 200))
+
+        assert [] == seen(*[warming] * 24, every_s=10)
+        assert seen(*[warming] * 70, every_s=10)
+        assert [2, 3] == seen(*[warming] * 4, every_s=1)
+        assert [2, 3] == seen(*[warm] * 4, every_s=10)
 
     def test_without_pauses(self):
         """

@@ -10,6 +10,7 @@ from steadyhelm.fingerprints import encode_canonical, hash_bytes
 from steadyhelm.loops.echoes import is_equal_but_echo
 from steadyhelm.loops.failure_words import is_item, takes_item, tells_failure
 from steadyhelm.loops.phrases import Phrases, to_lower
+from steadyhelm.loops.progress import is_short_of_target, states_unfinished
 from steadyhelm.loops.similarity import VaryingWords, find_varying_words
 from steadyhelm.noise import is_equal_without_noise, mask_noise, mask_numbers
 
@@ -238,11 +239,18 @@ class CallOutcome(Struct, frozen=True):
 
     @property
     def says_wait(self) -> bool:
-        """Whether it is a short answer that says "not yet"."""
+        """Whether it is a short answer that says "not yet", or how far something is that goes on."""
         if not 0 < self.size < _MAX_WAIT_ANSWER_CHARS:
             return False
         lowered = to_lower(self.sample)
-        return _WAIT_PHRASES.occur_in(lowered) or _STATE_ALONE.fullmatch(lowered) is not None
+        if _WAIT_PHRASES.occur_in(lowered) or _STATE_ALONE.fullmatch(lowered) is not None:
+            return True
+        return not self.failed and states_unfinished(lowered) and not self.says_final
+
+    @property
+    def is_short_of_target(self) -> bool:
+        """Whether it is a short answer that gives a reading beside the target that it has not reached."""
+        return self.is_short and is_short_of_target(self.sample)
 
     @property
     def says_final(self) -> bool:

@@ -204,7 +204,7 @@ class RepetitionMemory(Struct):
         """Return whether a state that can change is looked at in even pauses, and nothing else is done."""
         if step.kind != "look" or step.outcome.failed or seen.in_a_row < seen.count:
             return False
-        is_told = self.segment.is_told_to_wait
+        is_told = self.segment.is_told_to_wait or step.outcome.is_short_of_target
         if not (is_told or is_status_look(step.event)):
             return False
         return seen.times.is_paced(is_told=is_told) and not step.outcome.says_final

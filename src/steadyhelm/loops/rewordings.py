@@ -12,7 +12,7 @@ from steadyhelm.loops.content_words import content_overlap, list_content_words, 
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.questions import read_question, says_nothing
 from steadyhelm.loops.similarity import find_slot, list_identifiers, name_different_things
-from steadyhelm.loops.steps import ToolStep, find_command, find_path
+from steadyhelm.loops.steps import ToolStep, asks_for_state, find_command, find_path
 from steadyhelm.noise import mask_noise
 
 SAME_TASKS_OF_LOOP: Final = 4
@@ -249,4 +249,6 @@ def _is_same_answer(one: str, other: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _is_delegation(name: str) -> bool:
-    return any(word.lower() in _DELEGATION_WORDS for word in _WORD_IN_NAME.findall(name[:100]))
+    """Return whether a tool hands over a task; one that only asks how a task stands does not."""
+    found = _DELEGATION_WORDS.intersection(word.lower() for word in _WORD_IN_NAME.findall(name[:100]))
+    return bool(found) and not (found == {"task"} and asks_for_state(name))

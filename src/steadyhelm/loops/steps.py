@@ -32,23 +32,22 @@ _WORK_WORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - forty quoted words read worse
 )
 _NOUNS_OF_WORK: Final = frozenset(
-    {
-        "archive",
-        "book",
-        "commit",
-        "dispatch",
-        "import",
-        "label",
-        "patch",
-        "post",
-        "print",
-        "tag",
-        "transfer",
-        "trigger",
-    }
-)
+    {"archive", "book", "commit", "dispatch", "import", "label", "patch", "post", "print", "tag", "transfer",
+     "trigger"}
+)  # fmt: skip
 """Verbs of work that also name what is looked at, behind a verb of looking or before `search`."""
 _LOOK_VERBS: Final = frozenset({"describe", "fetch", "find", "get", "list", "read", "search", "show", "view"})
+_ASKING_VERBS: Final = _LOOK_VERBS | {
+    "await", "check", "describe", "inspect", "monitor", "poll", "query", "wait", "watch",
+}  # fmt: skip
+_ASKED_FOR: Final = frozenset(
+    {"get", "list", "output", "progress", "read", "result", "results", "state", "status"}
+)
+_JOBS: Final = frozenset(
+    {"archive", "commit", "deploy", "import", "install", "merge", "migration", "refund", "restore", "transfer",
+     "upload"}
+)  # fmt: skip
+"""Verbs of work that also name a piece of work, whose state is asked for: `check_upload`, `deploy_status`."""
 _SEARCH_WORDS: Final = frozenset({"lookup", "search"})
 _PLAN_WORDS: Final = frozenset({"todo", "todos", "task", "tasks", "plan", "think", "thought", "reflect"})
 _DELEGATION_WORDS: Final = frozenset({"agent", "agents", "delegate", "handoff", "subagent"})
@@ -147,16 +146,33 @@ def classify_call(name: str, args: Any) -> StepKind:
 def _classify_name(name: str) -> StepKind:
     order = [word.lower() for word in _WORD_IN_NAME.findall(name[:100])]
     words = set(order)
-    if words & _PLAN_WORDS:
+    if words & _PLAN_WORDS and not _asks_for_state(order):
         return "plan"
     if words & _DELEGATION_WORDS or words >= _TRANSFER_WORDS:
         return "look"
     if words & _WAIT_WORDS:
         return "wait"
     work = words & _WORK_WORDS
+    if work <= _JOBS and _asks_for_state(order):
+        return "look"  # `check_upload`, `deploy_status`
     if work <= _NOUNS_OF_WORK and (_LOOK_VERBS.issuperset(order[:1]) or _SEARCH_WORDS.issuperset(order[-1:])):
         return "look"  # `get_post`, `archive_search`
     return "work" if work else "look"
+
+
+def asks_for_state(tool: str) -> bool:
+    """Return whether a tool only asks how something stands, by the words of its name.
+
+    >>> asks_for_state("task_state"), asks_for_state("get_task"), asks_for_state("update_task_status")
+    (True, True, False)
+    """
+    return _asks_for_state([word.lower() for word in _WORD_IN_NAME.findall(tool[:100])])
+
+
+def _asks_for_state(words: list[str]) -> bool:
+    if _ASKING_VERBS.issuperset(words[:1]):
+        return True
+    return _ASKED_FOR.issuperset(words[-1:]) and _WORK_WORDS.intersection(words) <= _JOBS
 
 
 def _classify_verb(args: dict[str, Any]) -> StepKind:
