@@ -25,6 +25,7 @@ from steadyhelm.loops.loop_detector import (
 from steadyhelm.loops.outcomes import UNKNOWN, CallOutcome
 from steadyhelm.loops.questions import says_nothing, says_refused
 from steadyhelm.loops.rewordings import RewordingMemory
+from steadyhelm.loops.same_document import FetchedDocuments
 from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_question
 from steadyhelm.loops.steps import ToolStep, find_path, read_step
 from steadyhelm.loops.targets import TargetRelation, puts_many, relate_calls
@@ -87,6 +88,7 @@ class StagnationMemory(Struct):
     rewordings: RewordingMemory = field(default_factory=RewordingMemory)
     steps: int = 0
     lines: LinesRead = field(default_factory=LinesRead)
+    documents: FetchedDocuments = field(default_factory=FetchedDocuments)
 
     def observe(
         self, event: TraceEvent, answers: int | None = None, searches: int | None = None
@@ -138,6 +140,9 @@ class StagnationMemory(Struct):
         found = self.rewordings.observe(step) or found
         if found is None or found.noticed_only:
             found = self.lines.observe(step) or found
+        document = self.documents.observe(step)
+        if found is None or found.noticed_only:
+            found = document or found
         if found is None or self.segment.is_asked(step.event, found.count) or step.event.tool_kind == "batch":
             return None
         return found
@@ -147,6 +152,7 @@ class StagnationMemory(Struct):
         self.searches.clear()
         self.rewordings.clear()
         self.lines.clear()
+        self.documents.clear()
 
     def _match_answer(self, step: ToolStep, enough: int | None) -> LoopMatch | None:
         answer, event, outcome = self.answer, step.event, step.outcome
@@ -192,7 +198,7 @@ class Stagnation(LoopDetector):
     """
 
     name = "stagnation"
-    version = 5
+    version = 6
     advice = "Use what is known, or look somewhere else: asking again brings the same."
 
     _memory: StagnationMemory
