@@ -25,6 +25,7 @@ from steadyhelm.loops.loop_detector import (
 from steadyhelm.loops.outcomes import UNKNOWN, CallOutcome
 from steadyhelm.loops.questions import says_nothing, says_refused
 from steadyhelm.loops.rewordings import RewordingMemory
+from steadyhelm.loops.same_document import FetchedDocuments
 from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_query
 from steadyhelm.loops.steps import ToolStep, find_path, read_step
 from steadyhelm.loops.targets import TargetRelation, puts_many, relate_calls
@@ -89,6 +90,7 @@ class StagnationMemory(Struct):
     steps: int = 0
     lines: LinesRead = field(default_factory=LinesRead)
     questions: UserQuestions = field(default_factory=UserQuestions)
+    documents: FetchedDocuments = field(default_factory=FetchedDocuments)
 
     def observe(
         self, event: TraceEvent, answers: int | None = None, searches: int | None = None
@@ -140,6 +142,9 @@ class StagnationMemory(Struct):
         found = self.rewordings.observe(step) or self._match_question(step) or found
         if found is None or found.noticed_only:
             found = self.lines.observe(step) or found
+        document = self.documents.observe(step)
+        if found is None or found.noticed_only:
+            found = document or found
         if found is None or self.segment.is_asked(step.event, found.count) or step.event.tool_kind == "batch":
             return None
         return found
@@ -157,6 +162,7 @@ class StagnationMemory(Struct):
         self.searches.clear()
         self.rewordings.clear()
         self.lines.clear()
+        self.documents.clear()
 
     def _match_answer(self, step: ToolStep, enough: int | None) -> LoopMatch | None:
         answer, event, outcome = self.answer, step.event, step.outcome

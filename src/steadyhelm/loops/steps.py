@@ -44,8 +44,8 @@ _ASKED_FOR: Final = frozenset(
     {"get", "list", "output", "progress", "read", "result", "results", "state", "status"}
 )
 _JOBS: Final = frozenset(
-    {"archive", "commit", "deploy", "import", "install", "merge", "migration", "refund", "restore", "transfer",
-     "upload"}
+    {"archive", "commit", "deploy", "import", "install", "merge", "migration", "refund", "restore",
+     "transfer", "upload"}
 )  # fmt: skip
 """Verbs of work that also name a piece of work, whose state is asked for: `check_upload`, `deploy_status`."""
 _SEARCH_WORDS: Final = frozenset({"lookup", "search"})
