@@ -183,4 +183,5 @@ def refusing_server(url, condition):
 
 def with_tools():
     """Return an environment in which a process of ours finds these tools."""
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    folders = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ from fault_tools import Account, adopt, make_monitor, record, with_tools
 
 pytestmark = [pytest.mark.sqlite, pytest.mark.usefixtures("quiet")]
 
-SOURCE = Path(__file__).with_name("failing_calls.c")
 EVENTS = 36
 PLACES = 8
 
@@ -29,17 +27,6 @@ for number in range(3):
 monitor.flush(60)
 monitor.close(5)
 """
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    """The compiled library that lets calls fail."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None or sys.platform != "linux":
-        pytest.skip("no compiler for the library that lets calls of the system fail")
-    built = tmp_path_factory.mktemp("library") / "failing_calls.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", built, SOURCE, "-ldl"], check=True)
-    return built
 
 
 def record_on(library, folder, *, first=-1, calls=0, error=errno.EIO):
