@@ -40,11 +40,12 @@ from steadyhelm.components import (
 from steadyhelm.declarations import ToolDeclaration, parse_declarations, read_ignored
 from steadyhelm.detector import Detector
 from steadyhelm.engine.capture import Capture
-from steadyhelm.engine.dispatch import WRITER_NAME, Dispatch
+from steadyhelm.engine.dispatch import Dispatch
 from steadyhelm.engine.health import FlushResult, Health
 from steadyhelm.engine.listeners import require_function
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.run_control import RunControl
+from steadyhelm.engine.writer_thread import WRITER_NAME
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.host_objects import is_a

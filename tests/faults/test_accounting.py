@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import subprocess
+import textwrap
 import time
 
 import pytest
@@ -16,6 +17,7 @@ from fault_tools import (
     locked,
     make_monitor,
     record,
+    run_process,
     start_process,
     wait_until,
 )
@@ -127,10 +129,11 @@ class TestAStoreThatIsAway:
         monitor = make_monitor(database)
         monitor.start_run("run")
         monitor.flush()
+        writer = monitor._dispatch._writer.thread
         with locked(database):
             record(monitor, 50)
             result = monitor.close(0.3)
-            wait_until(lambda: not monitor._dispatch._thread.is_alive())
+            wait_until(lambda: not writer.is_alive())
 
         assert not result.complete
         assert result.remaining >= 50
@@ -272,7 +275,7 @@ class TestOthersFail:
 
         with monitor.run(run_id="run"):
             record(monitor, 10)
-            writer = dispatch._thread
+            writer = dispatch._writer.thread
             monkeypatch.setattr(monitor.health, "count", end_thread)
             dispatch.run_on_writer(end_thread)
             writer.join(60)
@@ -283,6 +286,32 @@ class TestOthersFail:
         monitor.close(60)
 
         assert {"run": 20} == Account(database).runs
+
+    @pytest.mark.sqlite
+    def test_a_writer_that_the_host_ends(self, tmp_path):
+        """
+        A writer that the host ended, as by what it lets trace its threads, is started again and finishes.
+        """
+        tracing = """
+            import threading
+            def end(*_):
+                raise SystemExit
+            monitor = make_monitor(sys.argv[1])
+            monitor.flush(60)
+            threading.settrace(end)
+            traced = make_monitor(sys.argv[1], "traced")
+            record_run(traced, 10, "first")
+            threading.settrace(None)
+            before = traced.flush(60)
+            record_run(traced, 10, "second")
+            print(before.complete, traced.close(60).complete, monitor.close(60).complete)
+        """
+        source = "import sys\nfrom fault_tools import *\n" + textwrap.dedent(tracing)
+
+        said = run_process(source, tmp_path / "steadyhelm.db")
+
+        assert "True True True" == said.strip()
+        assert {"first": 10, "second": 10} == Account(tmp_path / "steadyhelm.db").runs
 
 
 class TestDurable:

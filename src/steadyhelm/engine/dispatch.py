@@ -18,8 +18,8 @@ from typing import Final
 from steadyhelm.engine.backlog import Backlog
 from steadyhelm.engine.delivery import DAMAGED, NOT_WRITTEN, BatchDelivery
 from steadyhelm.engine.health import FlushResult, Health
+from steadyhelm.engine.writer_thread import WriterThread
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.interrupts import pass_on_signal
 from steadyhelm.journal.abandoned import list_pending
 from steadyhelm.journal.frames import Entry
 from steadyhelm.sink import Record, Sink
@@ -34,7 +34,6 @@ ADOPT_S: Final = 5.0
 """How often the writer looks for what dead writers left, about."""
 JOURNAL_BYTES: Final = 256 << 20
 DURABLE_TIMEOUT_S: Final = 5.0
-WRITER_NAME: Final = "steadyhelm-writer"
 
 _PAUSE_S: Final = 0.05
 _LOOK_S: Final = 0.02
@@ -81,7 +80,7 @@ class Dispatch:
         self._begin()
         self._backlog.try_tidy_journal(self._health)
         if self._database is not None and set(list_pending(self._database)) - self._backlog.journal_paths:
-            self._start()
+            self._writer.start()
 
     def _begin(self) -> None:
         self._delivery = BatchDelivery(
@@ -106,8 +105,8 @@ class Dispatch:
         self._repeat_at = self._adopt_at = 0.0
         self._is_late = False
         self._caller = threading.local()
-        self._thread: threading.Thread | None = None
-        self._mark: object = None
+        self._writer = WriterThread(self._write_until_closed, self._backlog.lock, self._health)
+        self._is_finished = False
         self._refused: set[str] = set()
 
     # --- any thread -------------------------------------------------------------------------------
@@ -127,10 +126,11 @@ class Dispatch:
         if dropped:
             self._count_dropped(dropped)
         # Behind others it needs no call of its own: the writer goes on until nothing is left.
-        if backlog.is_drained or self._thread is None:
+        if backlog.is_drained or self._writer.thread is None:
             backlog.is_drained = False
             self._wake_writer(hurry=False)
-        elif not self._is_hurried and backlog.remaining >= self._batch:
+        # Again and again, for a writer that was ended from outside.
+        elif backlog.remaining >= self._batch and not (self._is_hurried and backlog.remaining % self._batch):
             self._wake_writer(hurry=True)
         return not dropped
 
@@ -216,11 +216,11 @@ class Dispatch:
                 return self._describe(is_done=is_done)
             self._closed = True
         self._wake.put(True)
-        if self._thread is None:
-            self._finish()
-        elif self._thread is not threading.current_thread():
+        if not self._writer.is_current:
             # A writer that waits for a locked database ends by itself when that wait is over.
-            self._thread.join(max(0.5, deadline - time.monotonic()))
+            self._writer.join(max(0.5, deadline - time.monotonic()))
+        if self._writer.thread is None:
+            self._finish()
         return self._describe(is_done=is_done)
 
     def after_fork(self) -> None:
@@ -251,7 +251,7 @@ class Dispatch:
         return is_stored
 
     def _wait_for(self, mark: int, timeout_s: float | None) -> bool:
-        if threading.current_thread() is self._thread:
+        if self._writer.is_current:
             return False
         if not self.is_written(mark):
             self._wake_writer(hurry=True)
@@ -260,33 +260,10 @@ class Dispatch:
     def _wake_writer(self, *, hurry: bool) -> None:
         self._is_hurried = self._is_hurried or hurry
         self._wake.put(hurry)
-        if self._thread is None:
-            self._start()
-
-    def _start(self) -> None:
-        try:
-            with self._backlog.lock:
-                # Not by `is_alive`: a signal handler that raises in it makes a live thread count as ended.
-                if self._thread is None and not self._closed:
-                    mark = object()
-                    thread = threading.Thread(target=self._run, args=(mark,), name=WRITER_NAME, daemon=True)
-                    thread.start()
-                    self._thread, self._mark = thread, mark
-        except RuntimeError as exc:  # no more threads, or the interpreter is shutting down
-            pass_on_signal(exc)
-            self._health.count("writer thread could not be started")
+        if not self._closed:
+            self._writer.start()
 
     # --- the writer's thread ----------------------------------------------------------------------
-
-    def _run(self, mark: object) -> None:
-        with self._backlog.lock:  # a signal handler may have raised in its start
-            is_started = self._mark is mark
-        try:
-            if is_started:
-                self._write_until_closed()
-        except BaseException:  # noqa: BLE001 - raised where another one was counted
-            # The next record starts another writer, which goes on with the batch in hand.
-            self._thread = None
 
     def _write_until_closed(self) -> None:
         while True:
@@ -386,7 +363,11 @@ class Dispatch:
             self._health.swallow("job of the writer", exc)
 
     def _finish(self) -> None:
-        """Keep what is left, and let go of the sinks."""
+        """Keep what is left, and let go of the sinks. Idempotent."""
+        with self._backlog.lock:
+            if self._is_finished:
+                return
+            self._is_finished = True
         lost = self._backlog.stop()
         if lost:
             self._health.lose(NOT_WRITTEN, lost)

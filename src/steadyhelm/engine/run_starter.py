@@ -206,6 +206,8 @@ class RunStarter:
         deadline = time.monotonic() + timeout_s
         with self._lock:
             waiting = list(self._waiting.values())
+        if waiting:
+            self._dispatch.run_on_writer(self.answer_waiting)  # the writer that was asked may have ended
         for recorder in waiting:
             with recorder.lock:  # none of its records is being queued now
                 postponed = recorder.postponed
