@@ -13,6 +13,7 @@ from steadyhelm.budgets.limits import Budget
 from steadyhelm.checkpoint import Checkpoint, CheckpointKeeper, FileContent
 from steadyhelm.decisions import Hook, Verdict
 from steadyhelm.declarations import ToolDeclaration
+from steadyhelm.engine.coercion import to_timeout
 from steadyhelm.engine.health import FlushResult
 from steadyhelm.engine.listeners import Callback, HookCallback, IncidentCallback
 from steadyhelm.engine.live_runs import OpenStreams, Run
@@ -280,11 +281,11 @@ class Monitor(RunReports):
 
     def flush(self, timeout_s: float = 5.0) -> FlushResult:
         """Wait until everything recorded so far is written, or the time is up; the result says which."""
-        return self._control.flush(timeout_s)
+        return self._control.flush(to_timeout(timeout_s))
 
     def close(self, timeout_s: float = 2.0) -> FlushResult:
         """Suspend live runs and write what is queued, within the time given."""
-        return self._control.close(timeout_s)
+        return self._control.close(to_timeout(timeout_s))
 
     def __enter__(self) -> Self:
         return self
