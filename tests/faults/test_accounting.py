@@ -287,6 +287,24 @@ class TestOthersFail:
 
         assert {"run": 20} == Account(database).runs
 
+    def test_recorded_after_the_close(self, database):
+        """
+        What a program records after it closed its monitor is counted in the database when the program ends.
+        """
+        source = """
+            import sys
+            from fault_tools import *
+            monitor = make_monitor(sys.argv[1])
+            record_run(monitor, 5, "before")
+            monitor.close(60)
+            record(monitor, 7, "after")
+        """
+        run_process(textwrap.dedent(source), database)
+
+        adopt(database)
+        account = Account(database)
+        assert ({"before": 5}, True) == (account.runs, account.lost >= 7)
+
     @pytest.mark.sqlite
     def test_a_writer_that_the_host_ends(self, tmp_path):
         """

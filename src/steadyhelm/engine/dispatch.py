@@ -20,8 +20,9 @@ from steadyhelm.engine.delivery import DAMAGED, NOT_WRITTEN, BatchDelivery
 from steadyhelm.engine.health import FlushResult, Health
 from steadyhelm.engine.writer_thread import WriterThread
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.journal.abandoned import list_pending
+from steadyhelm.journal.abandoned import leave, list_pending
 from steadyhelm.journal.frames import Entry
+from steadyhelm.logs import logger
 from steadyhelm.sink import Record, Sink
 
 # A commit costs as much as ten events: waiting a moment for company saves the process most of it.
@@ -207,14 +208,16 @@ class Dispatch:
     def close(self, timeout_s: float = 5.0) -> FlushResult:
         """Write what is queued, within the time given, and let go of the sinks.
 
-        What is not written by then stays in the journal, for the next one that opens the database.
+        What is not written by then stays in the journal, for the next one that opens the database. A second
+        close leaves there what was counted since the first.
         """
         deadline = time.monotonic() + timeout_s
         is_done = self.flush(timeout_s).complete
         with self._backlog.lock:
-            if self._closed:
-                return self._describe(is_done=is_done)
-            self._closed = True
+            was_closed, self._closed = self._closed, True
+        if was_closed:
+            self._leave_losses()
+            return self._describe(is_done=is_done)
         self._wake.put(True)
         if not self._writer.is_current:
             # A writer that waits for a locked database ends by itself when that wait is over.
@@ -222,6 +225,17 @@ class Dispatch:
         if self._writer.thread is None:
             self._finish()
         return self._describe(is_done=is_done)
+
+    def _leave_losses(self) -> None:
+        losses = self._health.list_losses(time.time())
+        if not losses or self._database is None:
+            return
+        try:
+            leave(self._database, losses)
+        except OSError as exc:
+            logger.debug("losses could not be kept", exc_info=exc)
+        else:
+            self._health.mark_stored(losses)
 
     def after_fork(self) -> None:
         """Start afresh in a child process: the parent writes what was queued."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -147,6 +147,13 @@ def forget(database: Path, is_unwanted: Callable[[Record], bool]) -> None:
         if kept != groups:
             _write_copy(database, [group for group in kept if group], journal.missing)
             journal.delete()
+
+
+def leave(database: Path, records: Sequence[Record]) -> None:
+    """Leave records for the next process that opens the database. Raises OSError where it cannot."""
+    if not is_possible():
+        raise OSError("this system can keep no journal")
+    _write_copy(database, [[("", record) for record in records]], missing=0)
 
 
 def delete_older(database: Path, before: float) -> None:
