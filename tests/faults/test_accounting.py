@@ -17,6 +17,7 @@ from fault_tools import (
     locked,
     make_monitor,
     record,
+    record_run,
     run_process,
     start_process,
     wait_until,
@@ -215,6 +216,67 @@ class TestAStoreThatIsAway:
         account = Account(database)
         assert account.losses["journal full"] == account.lost > 0
         assert 5000 == account.stored + account.lost
+
+
+class TestNotTaken:
+    """Events that never reach the queue: a flush after them is not complete."""
+
+    def test_after_the_end_of_their_run(self, database):
+        """
+        Events of a run that has ended are lost.
+        """
+        monitor = make_monitor(database)
+        record_run(monitor, 3, "run")
+        record(monitor, 2, "run")
+        result = monitor.flush(60)
+
+        assert (False, {"event after the run's end": 2}) == (result.complete, result.losses)
+        monitor.close()
+
+    @pytest.mark.usefixtures("quiet")
+    def test_a_clock_that_fails(self, database):
+        """
+        An event that cannot be made is lost, and what comes before and after it is stored.
+        """
+        times = iter([1.0, 1.0, 1.0])
+        monitor = make_monitor(database, clock=lambda: next(times, None) or 1 / 0)
+        monitor.start_run("run")
+        record(monitor, 5, "run")
+        result = monitor.flush(60)
+
+        lost = result.losses["error in record_event"]
+        assert (False, 5) == (result.complete, lost + Account(database).stored)
+        monitor.close()
+
+    @pytest.mark.parametrize("moment", [None, "noon", float("nan"), float("inf"), 10**400])
+    def test_a_clock_that_is_wrong(self, database, moment):
+        """
+        Where a host's clock returns no time, that of the system is used: nothing is lost, and nothing waits.
+        """
+        monitor = make_monitor(database, clock=lambda: moment)
+        record_run(monitor, 5, "run")
+
+        assert monitor.flush(60).complete
+        assert {"run": 5} == Account(database).runs
+        monitor.close()
+
+    def test_at_the_end_of_the_stack(self, database):
+        """
+        An event for which the host's stack has no room is lost.
+        """
+        monitor = make_monitor(database)
+
+        def descend():
+            monitor.record_event("tool_call", "search")
+            descend()
+
+        with monitor.run(run_id="run"), pytest.raises(RecursionError):
+            descend()
+        result = monitor.flush(60)
+
+        assert not result.complete
+        assert result.losses["call at the end of the stack"] > 0
+        monitor.close()
 
 
 class TestOthersFail:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fault_tools import Account, adopt, make_monitor, record, with_tools
+from fault_tools import Account, adopt, build_failing_calls, make_monitor, record, with_tools
 
 pytestmark = [pytest.mark.sqlite, pytest.mark.usefixtures("quiet")]
 
@@ -27,6 +27,12 @@ for number in range(3):
 monitor.flush(60)
 monitor.close(5)
 """
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """The compiled library that lets calls fail."""
+    return build_failing_calls(tmp_path_factory.mktemp("library"))
 
 
 def record_on(library, folder, *, first=-1, calls=0, error=errno.EIO):

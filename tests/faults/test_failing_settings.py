@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from fault_tools import with_tools
+from fault_tools import build_failing_calls, with_tools
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -47,6 +47,12 @@ while place <= count:
     place += 1
 print(json.dumps(tries))
 """
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """The compiled library that lets calls fail."""
+    return build_failing_calls(tmp_path_factory.mktemp("library"))
 
 
 def change_at_each_place(library, folder, before, arguments, *, calls, error):

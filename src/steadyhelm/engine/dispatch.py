@@ -249,11 +249,9 @@ class Dispatch:
         return self._backlog.remaining + self._backlog.handed_over
 
     def _describe(self, *, is_done: bool) -> FlushResult:
-        return FlushResult(
-            complete=is_done and not self._health.lost,
-            remaining=self.waiting,
-            losses=self._health.totals(),
-        )
+        losses = self._health.totals()  # which counts some of what was lost
+        complete = is_done and not self._health.lost
+        return FlushResult(complete=complete, remaining=self.waiting, losses=losses)
 
     def _wait_until_stored(self, timeout_s: float | None) -> bool:
         """Wait until everything put so far is stored, by another process where this one cannot."""

@@ -106,7 +106,7 @@ class RunReports:
             self.health.out_of_stack += 1  # the host is at its limit: a call to count it would raise as well
             return UNDECIDED
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallow("record_event", exc)
+            self.health.swallow("record_event", exc, is_record_lost=True)
             return UNDECIDED
 
     def before_tool(
@@ -262,7 +262,7 @@ class RunReports:
         try:
             return _NO_BUDGET if recorder is None else recorder.extend_budget(name, metadata) or _NO_BUDGET
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallow("record_event", exc)
+            self.health.swallow("record_event", exc, is_record_lost=True)
             return _NO_BUDGET
 
     def _report(
@@ -277,7 +277,7 @@ class RunReports:
                 return PROCEED if run_id is not None and self.runs.has_ended(run_id) else UNDECIDED
             return recorder.report(name, metadata, call_id=call_id)
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallow("record_event", exc)
+            self.health.swallow("record_event", exc, is_record_lost=True)
             return UNDECIDED
 
 
