@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from steadyhelm.engine.backlog import Backlog
-from steadyhelm.engine.delivery import DAMAGED, NOT_WRITTEN, BatchDelivery
+from steadyhelm.engine.delivery import NOT_WRITTEN, BatchDelivery
 from steadyhelm.engine.health import FlushResult, Health
 from steadyhelm.engine.writer_thread import WriterThread
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.journal.abandoned import leave, list_pending
+from steadyhelm.journal.abandoned import DAMAGED, leave, list_pending
 from steadyhelm.journal.frames import Entry
 from steadyhelm.logs import logger
 from steadyhelm.sink import Record, Sink

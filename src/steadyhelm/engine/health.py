@@ -21,6 +21,7 @@ _NOTED_REASONS: Final = frozenset(
         "end of a run that is not live",
         "event out of order",
         "event seen twice",
+        "journal of another process could not be read for a while",
         "late event not judged",
         "other event at a place already taken",
         "live run put aside to make room",
