@@ -582,6 +582,18 @@ class TestCallables:
             ):
                 assert is_kind(function) == is_kind(watched)
 
+    def test_the_cache_of_a_function(self, monitor):
+        """
+        The cache of a watched function is read and cleared as without us.
+        """
+        watched = monitor.tool(functools.lru_cache(maxsize=8)(abs))
+        with monitor.run():
+            assert [3, 3, 4] == [watched(-3), watched(-3), watched(-4)]
+
+        assert (1, 2, 8) == watched.cache_info()[:3]
+        watched.cache_clear()
+        assert 0 == watched.cache_info().currsize
+
     @pytest.mark.parametrize(
         "kind", [SystemExit, KeyboardInterrupt, StopIteration, asyncio.CancelledError, OwnError]
     )

@@ -11,14 +11,13 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import structs
 
 from steadyhelm.boundary.entry_points import StreamedParts, find_kind
+from steadyhelm.boundary.results import count_tokens, get_attribute
 from steadyhelm.decisions import UNDECIDED, Decision, Verdict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.pending_decisions import format_reason
 from steadyhelm.errors import RunStopped, SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
-from steadyhelm.fingerprints import encode_canonical
-from steadyhelm.host_objects import MISSING, is_a, name_type, read_field
-from steadyhelm.interrupts import pass_on_signal
+from steadyhelm.host_objects import is_a, name_type
 
 CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
 """A plain function call has no way to guide the model: it can go on or be stopped."""
@@ -31,13 +30,8 @@ MAX_APPENDED_CHARS: Final = 2_000
 LEFT_EARLY: Final = "left_early"
 """In the metadata of an event: its generator was closed or dropped before its end."""
 
-_CHARACTERS_PER_TOKEN: Final = 4
-_USAGE_NAMES: Final = ("usage", "usage_metadata", "token_usage")
-_COUNT_NAMES: Final = ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens")
-_TEXT_KEYS: Final = (
-    "input", "query", "question", "topic", "task", "text", "output", "content", "result",
-)  # fmt: skip
-_TEXT_ATTRIBUTES: Final = ("content", "text", "output", "raw")
+_CACHED_FUNCTION: Final = type(functools.lru_cache(len))
+_CACHE_METHODS: Final = ("cache_info", "cache_clear")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,7 +75,14 @@ def watch_function(
     wrapper = wrap(recorder, function)
     with suppress(Exception):  # a callable of the host may fail when it is asked for its name
         functools.update_wrapper(wrapper, function)
+        _copy_cache_methods(function, wrapper)
     return cast("F", wrapper)
+
+
+def _copy_cache_methods(function: Any, wrapper: Any) -> None:
+    """Give the wrapper of a cached function the methods by which its cache is read and cleared."""
+    for name in _CACHE_METHODS if type(function) is _CACHED_FUNCTION else ():
+        setattr(wrapper, name, getattr(function, name))
 
 
 def find_name(function: Any) -> str:
@@ -352,49 +353,3 @@ def make_stop(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStop
         return None
     where = decision.findings[0].run_id if decision.findings else run_id
     return RunStopped(f"Run stopped. {format_reason(decision)}", run_id=where, decision=decision)
-
-
-def count_tokens(result: Any) -> int:
-    """Return the tokens that a result reports; a quarter of its characters where it reports none."""
-    usage = next((it for name in _USAGE_NAMES if (it := _read(result, name)) is not None), None)
-    for total in ("total_tokens", "totalTokenCount"):
-        if type(count := _read(usage, total)) is int:
-            return count
-    parts = [count for name in _COUNT_NAMES if type(count := _read(usage, name)) is int]
-    if parts:
-        return sum(parts)
-    text = find_text(result)
-    return str.__len__(text) // _CHARACTERS_PER_TOKEN
-
-
-def _read(value: Any, name: str) -> Any:
-    """Return an item or an attribute that an object holds, without running its code; None for none."""
-    if value is None or is_a(value, (str, list, tuple)):
-        return None
-    try:
-        found = dict.get(value, name) if is_a(value, dict) else read_field(value, name)
-    except BaseException as exc:  # noqa: BLE001 - a key of the host's dict may compare itself with the name
-        pass_on_signal(exc)
-        return None
-    return None if found is MISSING else found
-
-
-def get_attribute(thing: Any, attribute: str) -> Any:
-    """Return an attribute of the object that is wrapped; None where it has none, or reading it fails."""
-    try:
-        return getattr(thing, attribute, None)
-    except BaseException as exc:  # noqa: BLE001 - a property may raise anything
-        pass_on_signal(exc)
-        return None
-
-
-def find_text(value: Any) -> str:
-    """Return the text in whatever an agent takes or returns, as long as it is."""
-    if is_a(value, str):
-        return value
-    names = _TEXT_KEYS if is_a(value, dict) else _TEXT_ATTRIBUTES
-    for name in names:
-        text = _read(value, name)
-        if is_a(text, str):
-            return text
-    return "" if value is None else encode_canonical(value).decode("utf-8", "replace")
