@@ -134,7 +134,7 @@ def _wrap_generator(recorder: "_FunctionRecorder", function: Callable[..., Any])
                     result = end.value
                     break
                 sent, is_left = None, False
-                stream.parts.add(part[0])
+                stream.see(part[0])
                 try:
                     sent = yield part.pop()
                 except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
@@ -161,7 +161,7 @@ def _wrap_async_generator(recorder: "_FunctionRecorder", function: Callable[...,
                 except StopAsyncIteration:
                     break
                 is_left = False
-                stream.parts.add(part[0])
+                stream.see(part[0])
                 try:
                     sent = yield part.pop()
                 except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
@@ -193,29 +193,50 @@ def _begin_unseen(generator: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
 
 
 class _Stream:
-    """Records one generator, once: when it ends or is left, at the latest when the run ends it began in."""
+    """Records one generator, once: when it ends or is left, at the latest when the run ends it began in.
+
+    Where the host is at the end of its stack the generator goes on, and is recorded as far as there is room.
+    """
 
     def __init__(
         self, recorder: "_FunctionRecorder", args: tuple[Any, ...], kwargs: dict[str, Any], began_s: float
     ) -> None:
-        self.parts = StreamedParts()
         self._recorder = recorder
         self._args, self._kwargs, self._began_s = args, kwargs, began_s
-        self._open = recorder.monitor.open_streams
-        self._run_id = recorder.monitor.current_run
-        self._number = self._open.add(self._run_id, self._record_left)
+        self._number: int | None = None
+        try:
+            self._parts = StreamedParts()
+            self._open = recorder.monitor.open_streams
+            self._run_id = recorder.monitor.current_run
+            self._number = self._open.add(self._run_id, self._record_left)
+        except RecursionError:
+            recorder.monitor.health.out_of_stack += 1
+
+    def see(self, part: Any) -> None:
+        """Keep a part that the generator has yielded, or as much of it as is recorded."""
+        if self._number is not None:
+            with suppress(RecursionError):
+                self._parts.add(part)
 
     def end(self, error: BaseException | None, *, is_left: bool) -> None:
         """Record the end of the generator, unless its run has ended before it; raises to stop."""
-        if not self._open.remove(self._run_id, self._number):
+        if self._number is None:
+            return
+        try:
+            self._record_end(self._number, error, is_left=is_left)
+        except RecursionError:
+            self._recorder.monitor.health.out_of_stack += 1
+
+    def _record_end(self, number: int, error: BaseException | None, *, is_left: bool) -> None:
+        if not self._open.remove(self._run_id, number):
             return
         if is_left:
             self._record_left()
         else:
-            self._recorder.record(self._args, self._kwargs, self.parts.join(), error, self._began_s)
+            self._recorder.record(self._args, self._kwargs, self._parts.join(), error, self._began_s)
 
     def _record_left(self) -> None:
-        self._recorder.record_left(self._args, self._kwargs, self.parts.join(), self._began_s, self._run_id)
+        self._recorder.record_left(self._args, self._kwargs, self._parts.join(), self._began_s, self._run_id)
 
 
 class _FunctionRecorder:
