@@ -367,6 +367,23 @@ class TestOthersFail:
         account = Account(database)
         assert ({"before": 5}, True) == (account.runs, account.lost >= 7)
 
+    def test_a_writer_that_runs_at_once(self):
+        """
+        A thread that runs while it is being started, as a greenlet does in place of one, does its work.
+        """
+        source = """
+            import os, threading
+            from steadyhelm.engine.health import Health
+            from steadyhelm.engine.writer_thread import WriterThread
+            from steadyhelm.forks import ForkSafeLock
+            threading._start_new_thread = lambda function, arguments: function(*arguments)
+            writer = WriterThread(lambda: print("written", flush=True), ForkSafeLock(), Health())
+            writer.start()
+            os._exit(0)
+        """
+
+        assert "written" == run_process(textwrap.dedent(source)).strip()
+
     @pytest.mark.sqlite
     def test_a_writer_that_the_host_ends(self, tmp_path):
         """

@@ -43,13 +43,22 @@ class WriterThread:
         try:
             with self._lock:
                 if self.thread is None:
-                    mark = object()
-                    thread = threading.Thread(target=self._run, args=(mark,), name=WRITER_NAME, daemon=True)
-                    thread.start()
-                    self.thread, self._mark = thread, mark
+                    self._start()
         except RuntimeError as exc:  # no more threads, or the interpreter is shutting down
             pass_on_signal(exc)
             self._health.count("writer thread could not be started")
+
+    def _start(self) -> None:
+        mark = object()
+        thread = threading.Thread(target=self._run, args=(mark,), name=WRITER_NAME, daemon=True)
+        try:
+            # Before it starts: under gevent it runs at once, on this very thread, which has the lock.
+            self._mark = mark
+            thread.start()
+            self.thread = thread
+        except BaseException:  # a signal handler raised: the thread may have started, and must not go on
+            self._mark = None
+            raise
 
     def join(self, timeout_s: float) -> None:
         """Wait until the thread has ended, or the time is up."""
