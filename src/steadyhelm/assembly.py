@@ -40,11 +40,13 @@ from steadyhelm.components import (
 from steadyhelm.declarations import ToolDeclaration, parse_declarations, read_ignored
 from steadyhelm.detector import Detector
 from steadyhelm.engine.capture import Capture
-from steadyhelm.engine.dispatch import WRITER_NAME, Dispatch
+from steadyhelm.engine.coercion import to_timeout
+from steadyhelm.engine.dispatch import Dispatch
 from steadyhelm.engine.health import FlushResult, Health
 from steadyhelm.engine.listeners import require_function
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.run_control import RunControl
+from steadyhelm.engine.writer_thread import WRITER_NAME
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
 from steadyhelm.host_objects import is_a
@@ -307,7 +309,7 @@ class DriftMonitor(Monitor):
             # What the last batch calls for should still go out: written first, then sent.
             self.suspend_all()
             self.flush(timeout_s)
-            self._alert_worker.close(timeout_s)
+            self._alert_worker.close(to_timeout(timeout_s))
         return super().close(timeout_s)
 
     def after_fork(self) -> None:

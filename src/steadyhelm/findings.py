@@ -3,13 +3,16 @@
 import enum
 import time
 from collections.abc import Iterable
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from msgspec import Struct, field, structs, to_builtins
 
 from steadyhelm.events import TraceEvent, new_id
 
 Kind = Literal["loop", "goal", "resource", "style", "correction", "transition"]
+_KINDS: Final = get_args(Kind)
+_MAX_SCORE: Final = 1e9
+"""Far above the scale: a score beyond it is a mistake, and so is none at all."""
 
 MED_FROM: Final = 0.5
 HIGH_FROM: Final = 0.7
@@ -138,6 +141,19 @@ class DriftEvent(Struct, frozen=True, kw_only=True):
         """Build a finding from the result of `to_dict`; unknown keys are ignored."""
         known = {name: data[name] for name in cls.__struct_fields__ if name in data}
         return cls(**known | {"severity": Severity(known["severity"])})
+
+    def require_valid(self) -> None:
+        """Raise TypeError for what cannot be judged, such as a score that is no number.
+
+        Nothing checks the fields when a plug-in makes a finding.
+        """
+        texts = (self.agent_id, self.run_id, self.message, *self.event_ids)
+        if self.kind not in _KINDS or type(self.severity) is not Severity:
+            raise TypeError(f"kind or severity are none: {self.kind!r}, {self.severity!r}.")
+        if not abs(self.score) < _MAX_SCORE:
+            raise TypeError(f"score must be a number from 0 to 1, got {self.score!r}.")
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("agent_id, run_id, message and the ids of events must be texts.")
 
     def lower_severity(self, reason: str) -> Self:
         """Return the same finding as LOW, noticed but not reported, with the reason in its context."""

@@ -43,24 +43,84 @@ from steadyhelm.interrupts import pass_on_signal
 
 _SAMPLE_ITEMS: Final = 32
 _SAMPLE_ROWS: Final = 3
+_SAMPLE_CHARS: Final = 200
+_SAMPLE_DEPTH: Final = 3
+_CONTAINERS: Final[tuple[Any, ...]] = (dict, list, tuple, set, frozenset)
 _DECIMAL_BYTES: Final = 2048
 
 # Asked of the types themselves, these run no code of a metaclass.
 _get_struct_fields: Final = type(msgspec.Struct).__dict__["__struct_fields__"].__get__
 _get_exception_args: Final = BaseException.__dict__["args"].__get__
+_TEXTS_OF_ARGUMENTS: Final = tuple(
+    it.__dict__["__str__"] for it in (BaseException, KeyError, OSError, ImportError)
+)
+"""The methods that make the text of an exception from its arguments."""
 
 
 def read_error(error: BaseException) -> str | None:
     """Return the text of an exception, cut to a bounded length; None when its own code fails."""
     try:
         args = _get_exception_args(error)
-        if sum(len(arg) for arg in args if is_a(arg, (str, bytes, bytearray))) <= MAX_CHARS:
+        if not _is_long(args):
             return cut_text(str(error))
-        first = next(arg for arg in args if is_a(arg, (str, bytes, bytearray)))
-        return cut_text(first) if is_a(first, str) else str(describe(first))
+        first = next((arg for arg in args[:MAX_ITEMS] if is_a(arg, (str, bytes, bytearray))), None)
+        if first is not None:
+            return cut_text(first) if is_a(first, str) else str(describe(first))
+        method = find_attribute(type(error), "__str__")
+        if not any(method is it for it in _TEXTS_OF_ARGUMENTS):
+            return cut_text(str(error))
+        return cut_text(str(_abridge(args[0] if len(args) == 1 else args)))
     except BaseException as exc:  # noqa: BLE001 - the host's own `__str__`
         pass_on_signal(exc)
         return None
+
+
+def _is_long(args: tuple[Any, ...]) -> bool:
+    """Return whether the text of these arguments is longer than what is kept, without making it."""
+    room, waiting = MAX_CHARS, [*args[: MAX_CHARS + 1]]
+    while waiting and room >= 0:
+        value = waiting.pop()
+        kind = _find_kind(value)
+        room -= 1 if kind is None else kind.__len__(value) + 1
+        if kind is dict and room >= 0:
+            waiting += [*dict.keys(value), *dict.values(value)]
+        elif kind in _CONTAINERS and room >= 0:
+            waiting.extend(kind.__iter__(value))
+        elif kind is None and is_a(value, BaseException):
+            waiting += _get_exception_args(value)[: MAX_CHARS + 1]
+    return room < 0
+
+
+def _abridge(value: Any, depth: int = 0) -> Any:
+    """Return an argument of an exception with the first of its items alone, to be shown as a text."""
+    kind = _find_kind(value)
+    if kind is str:
+        return cut_text(value, _SAMPLE_CHARS)
+    if kind is bytes or kind is bytearray:
+        return _describe_bytes(value)
+    is_error = kind is None and is_a(value, BaseException)
+    if kind is None and not is_error:
+        return value
+    if depth == _SAMPLE_DEPTH:
+        return "…"
+    args = _get_exception_args(value) if is_error else value
+    text = _abridge_container(args, tuple if is_error else kind, depth + 1)
+    return f"{name_type(value)}: {text}" if is_error else text
+
+
+def _abridge_container(value: Any, kind: Any, depth: int) -> Any:
+    size = kind.__len__(value)
+    rest = [f"[{size} in all]"] if size > _SAMPLE_ITEMS else []
+    if kind is dict:
+        some = islice(dict.items(value), _SAMPLE_ITEMS)
+        pairs = {str(_abridge(key, depth)): _abridge(item, depth) for key, item in some}
+        return pairs | dict.fromkeys(rest, "…")
+    return [*(_abridge(item, depth) for item in islice(kind.__iter__(value), _SAMPLE_ITEMS)), *rest]
+
+
+def _find_kind(value: Any) -> Any:
+    """Return which kind of text or container a value is, whatever its class makes of it; None for neither."""
+    return next((kind for kind in (str, bytes, bytearray, *_CONTAINERS) if is_a(value, kind)), None)
 
 
 def describe(value: Any) -> Any:

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from steadyhelm import DriftMonitor, RunStopped, SettingsError
-from steadyhelm.boundary.watched_functions import count_tokens
+from steadyhelm.boundary.results import count_tokens
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
    Loaded with LD_PRELOAD. Settings come from the environment: FAIL_BELOW is the folder, FAIL_FROM the number
    of the first call that fails, FAIL_CALLS how many fail in a row, FAIL_ERRNO the error they report, and
-   FAIL_COUNT a file that receives the number of calls when the process ends. */
+   FAIL_COUNT a file that receives the number of calls when the process ends. A program that tries one place
+   after the other calls `fail_from`. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,6 +37,13 @@ __attribute__((destructor)) static void write_count(void) {
         fprintf(file, "%ld", (long)calls);
         fclose(file);
     }
+}
+
+/* Count calls anew, and let so many fail from this number on; return how many there were until now. */
+long fail_from(long number, long count) {
+    first = number;
+    how_many = count;
+    return atomic_exchange(&calls, 0);
 }
 
 static int fails(void) {

@@ -2,12 +2,15 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
+
+import pytest
 
 from steadyhelm import DriftMonitor
 from steadyhelm.engine import registry
@@ -181,6 +184,17 @@ def refusing_server(url, condition):
         other.execute("DROP FUNCTION refuse CASCADE")
 
 
+def build_failing_calls(folder):
+    """Return the library that lets calls of the system fail; skip the test without a compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None or sys.platform != "linux":
+        pytest.skip("no compiler for the library that lets calls of the system fail")
+    source, built = Path(__file__).with_name("failing_calls.c"), folder / "failing_calls.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", built, source, "-ldl"], check=True)
+    return built
+
+
 def with_tools():
     """Return an environment in which a process of ours finds these tools."""
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    folders = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import subprocess
+import textwrap
 import time
 
 import pytest
@@ -16,6 +17,8 @@ from fault_tools import (
     locked,
     make_monitor,
     record,
+    record_run,
+    run_process,
     start_process,
     wait_until,
 )
@@ -127,10 +130,11 @@ class TestAStoreThatIsAway:
         monitor = make_monitor(database)
         monitor.start_run("run")
         monitor.flush()
+        writer = monitor._dispatch._writer.thread
         with locked(database):
             record(monitor, 50)
             result = monitor.close(0.3)
-            wait_until(lambda: not monitor._dispatch._thread.is_alive())
+            wait_until(lambda: not writer.is_alive())
 
         assert not result.complete
         assert result.remaining >= 50
@@ -214,6 +218,67 @@ class TestAStoreThatIsAway:
         assert 5000 == account.stored + account.lost
 
 
+class TestNotTaken:
+    """Events that never reach the queue: a flush after them is not complete."""
+
+    def test_after_the_end_of_their_run(self, database):
+        """
+        Events of a run that has ended are lost.
+        """
+        monitor = make_monitor(database)
+        record_run(monitor, 3, "run")
+        record(monitor, 2, "run")
+        result = monitor.flush(60)
+
+        assert (False, {"event after the run's end": 2}) == (result.complete, result.losses)
+        monitor.close()
+
+    @pytest.mark.usefixtures("quiet")
+    def test_a_clock_that_fails(self, database):
+        """
+        An event that cannot be made is lost, and what comes before and after it is stored.
+        """
+        times = iter([time.time()] * 3)
+        monitor = make_monitor(database, clock=lambda: next(times, None) or 1 / 0)
+        monitor.start_run("run")
+        record(monitor, 5, "run")
+        result = monitor.flush(60)
+
+        lost = result.losses["error in record_event"]
+        assert (False, 5) == (result.complete, lost + Account(database).stored)
+        monitor.close()
+
+    @pytest.mark.parametrize("moment", [None, "noon", float("nan"), float("inf"), 10**400])
+    def test_a_clock_that_is_wrong(self, database, moment):
+        """
+        Where a host's clock returns no time, that of the system is used: nothing is lost, and nothing waits.
+        """
+        monitor = make_monitor(database, clock=lambda: moment)
+        record_run(monitor, 5, "run")
+
+        assert monitor.flush(60).complete
+        assert {"run": 5} == Account(database).runs
+        monitor.close()
+
+    def test_at_the_end_of_the_stack(self, database):
+        """
+        An event for which the host's stack has no room is lost.
+        """
+        monitor = make_monitor(database)
+
+        def descend():
+            monitor.record_event("tool_call", "search")
+            descend()
+
+        with monitor.run(run_id="run"), pytest.raises(RecursionError):
+            descend()
+        result = monitor.flush(60)
+
+        assert not result.complete
+        assert result.losses["call at the end of the stack"] > 0
+        monitor.close()
+
+
 class TestOthersFail:
     @pytest.mark.parametrize("error", [ValueError("no"), OSError("gone"), SystemExit(1), KeyboardInterrupt()])
     def test_a_sink_that_raises(self, database, error):
@@ -272,7 +337,7 @@ class TestOthersFail:
 
         with monitor.run(run_id="run"):
             record(monitor, 10)
-            writer = dispatch._thread
+            writer = dispatch._writer.thread
             monkeypatch.setattr(monitor.health, "count", end_thread)
             dispatch.run_on_writer(end_thread)
             writer.join(60)
@@ -283,6 +348,67 @@ class TestOthersFail:
         monitor.close(60)
 
         assert {"run": 20} == Account(database).runs
+
+    def test_recorded_after_the_close(self, database):
+        """
+        What a program records after it closed its monitor is counted in the database when the program ends.
+        """
+        source = """
+            import sys
+            from fault_tools import *
+            monitor = make_monitor(sys.argv[1])
+            record_run(monitor, 5, "before")
+            monitor.close(60)
+            record(monitor, 7, "after")
+        """
+        run_process(textwrap.dedent(source), database)
+
+        adopt(database)
+        account = Account(database)
+        assert ({"before": 5}, True) == (account.runs, account.lost >= 7)
+
+    def test_a_writer_that_runs_at_once(self):
+        """
+        A thread that runs while it is being started, as a greenlet does in place of one, does its work.
+        """
+        source = """
+            import os, threading
+            from steadyhelm.engine.health import Health
+            from steadyhelm.engine.writer_thread import WriterThread
+            from steadyhelm.forks import ForkSafeLock
+            threading._start_new_thread = lambda function, arguments: function(*arguments)
+            writer = WriterThread(lambda: print("written", flush=True), ForkSafeLock(), Health())
+            writer.start()
+            os._exit(0)
+        """
+
+        assert "written" == run_process(textwrap.dedent(source)).strip()
+
+    @pytest.mark.sqlite
+    def test_a_writer_that_the_host_ends(self, tmp_path):
+        """
+        A writer that the host ended, as by what it lets trace its threads, is started again and finishes.
+        """
+        tracing = """
+            import threading
+            def end(*_):
+                raise SystemExit
+            monitor = make_monitor(sys.argv[1])
+            monitor.flush(60)
+            threading.settrace(end)
+            traced = make_monitor(sys.argv[1], "traced")
+            record_run(traced, 10, "first")
+            threading.settrace(None)
+            before = traced.flush(60)
+            record_run(traced, 10, "second")
+            print(before.complete, traced.close(60).complete, monitor.close(60).complete)
+        """
+        source = "import sys\nfrom fault_tools import *\n" + textwrap.dedent(tracing)
+
+        said = run_process(source, tmp_path / "steadyhelm.db")
+
+        assert "True True True" == said.strip()
+        assert {"first": 10, "second": 10} == Account(tmp_path / "steadyhelm.db").runs
 
 
 class TestDurable:

@@ -2,17 +2,15 @@
 
 import errno
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from fault_tools import Account, adopt, make_monitor, record, with_tools
+from fault_tools import Account, adopt, build_failing_calls, make_monitor, record, with_tools
 
 pytestmark = [pytest.mark.sqlite, pytest.mark.usefixtures("quiet")]
 
-SOURCE = Path(__file__).with_name("failing_calls.c")
 EVENTS = 36
 PLACES = 8
 
@@ -34,12 +32,7 @@ monitor.close(5)
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     """The compiled library that lets calls fail."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None or sys.platform != "linux":
-        pytest.skip("no compiler for the library that lets calls of the system fail")
-    built = tmp_path_factory.mktemp("library") / "failing_calls.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", built, SOURCE, "-ldl"], check=True)
-    return built
+    return build_failing_calls(tmp_path_factory.mktemp("library"))
 
 
 def record_on(library, folder, *, first=-1, calls=0, error=errno.EIO):
@@ -85,6 +78,57 @@ class TestFailingCalls:
         account = Account(folder / "steadyhelm.db")
 
         assert (EVENTS, []) == (account.stored + account.lost, account.faults)
+
+
+BACKS_UP = """
+import ctypes, os, sys
+from pathlib import Path
+from steadyhelm.stores.sqlite import SQLiteStore
+os.environ.pop("LD_PRELOAD")
+database, backup = map(Path, sys.argv[1:])
+fail_from = ctypes.CDLL(None).fail_from
+place, count = 0, 1
+while place < count:
+    store = SQLiteStore(database, read_only=True)
+    fail_from(place, 1 << 30)
+    try:
+        store.backup(backup)
+    except Exception as exc:
+        assert type(exc).__name__.endswith("StoreError"), exc
+    count = fail_from(-1, 0)
+    store.close()
+    if backup.exists():
+        copy = SQLiteStore(backup, read_only=True)
+        assert not copy.check(), place
+        copy.close()
+        backup.unlink()
+    place += max(1, count // 20)
+print(place)
+"""
+
+
+def test_a_disk_that_ends_a_backup(tmp_path, library):
+    """
+    Wherever the disk takes no call any more, there is no backup, or a sound one.
+    """
+    folder = tmp_path / "failing"
+    monitor = make_monitor(folder / "steadyhelm.db")
+    with monitor.run(run_id="run"):
+        record(monitor, 50)
+    monitor.close(60)
+    files = [str(folder / name) for name in ("steadyhelm.db", "backup.db")]
+
+    settings = {"LD_PRELOAD": library, "FAIL_BELOW": folder, "FAIL_ERRNO": errno.ENOSPC}
+    done = subprocess.run(
+        [sys.executable, "-c", BACKS_UP, *files],
+        env=with_tools() | {name: str(value) for name, value in settings.items()},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert (0, True) == (done.returncode, done.stdout.strip().isdigit()), done.stderr
 
 
 class TestStart:

@@ -63,6 +63,54 @@ PROGRAMS = {
         # One level for the wrapper, at most one for what comes before the call.
         assert len(room) - len(room_watched) <= 2, (len(room), len(room_watched))
     """,
+    "a watched generator near the end of the stack": """
+        monitor = make()
+        def generate():
+            yield 1
+            yield 2
+        watched = monitor.tool(generate)
+        def descend(call, left):
+            return descend(call, left - 1) if left else list(call())
+        def has_room(call, left):
+            try:
+                return descend(call, left) == [1, 2]
+            except RecursionError:
+                return False
+        with monitor.run():
+            depths = range(sys.getrecursionlimit() - 60, sys.getrecursionlimit())
+            room = [left for left in depths if has_room(generate, left)]
+            room_watched = [left for left in depths if has_room(watched, left)]
+        recorded = len(room_watched)
+        monitor.close(60)
+        assert len(room) - len(room_watched) <= 4, (len(room), len(room_watched))
+    """,
+    "a host that manages its runs near the end of the stack": """
+        monitor = make()
+        calls = [
+            lambda: monitor.start_run(), lambda: monitor.start_run("named"), lambda: monitor.end_run(),
+            lambda: monitor.suspend(), lambda: monitor.run().__enter__(), lambda: monitor.guidance(),
+        ]
+        reports = [
+            lambda: monitor.progress(0.5), lambda: monitor.call_refused("search"),
+            lambda: monitor.checkpoint(),
+        ]
+        def descend(call, left):
+            return descend(call, left - 1) if left else call()
+        def has_room(call, left):
+            try:
+                descend(call, left)
+            except RecursionError:
+                return False
+            return True
+        for call in (*calls, *reports):
+            monitor.start_run()
+            for left in range(sys.getrecursionlimit() - 120, sys.getrecursionlimit() - 8):
+                # The call itself takes a level, and its handler of the error one more.
+                if has_room(lambda: (lambda: len(""))(), left):
+                    assert has_room(call, left), left
+                    recorded += call in reports
+        monitor.close(60)
+    """,
     "a host without a free file handle": """
         import resource
         monitor = make()

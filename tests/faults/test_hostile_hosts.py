@@ -343,6 +343,19 @@ class TestValues:
         assert len(NUMBER_FIELDS) + 1 == count_stored()
         assert "error in record_event" not in monitor.flush(WAIT_S).losses
 
+    @pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e300, 10**400, -1, None, "soon"])
+    def test_waits_of_any_length(self, tmp_path, value):
+        """
+        A host may wait for any time: what is no time waits for none, and what has no end for very long.
+        """
+        with DriftMonitor("agent", db_path=tmp_path / "agent.db") as monitor:
+            monitor.record_event("tool_call", "search")
+            assert monitor.flush(WAIT_S).complete
+            monitor.flush(value)
+            monitor.close(value)
+
+            assert monitor.close(value).complete
+
     def test_halves_of_characters(self, monitor, count_stored):
         """
         Half surrogates, zero bytes and signs of direction may be in every text.

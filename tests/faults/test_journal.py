@@ -11,7 +11,7 @@ from msgspec import structs
 
 from steadyhelm.events import RunInfo
 from steadyhelm.journal import files
-from steadyhelm.journal.abandoned import claim, describe_pending, list_pending
+from steadyhelm.journal.abandoned import claim, describe_pending, forget, list_pending
 from steadyhelm.journal.files import HEADER, Journal
 from steadyhelm.journal.frames import Damage, encode_frame, scan_frames
 from steadyhelm.sink import Loss, RecordedEvent, SavedState
@@ -225,6 +225,36 @@ class TestAdopting:
 
         account = Account(database)
         assert (4, 3) == (account.stored, account.lost)
+
+    def test_damage_in_a_journal_from_which_records_are_deleted(self, database):
+        """
+        When records are deleted from a damaged journal, those that cannot be read are still counted.
+        """
+        group = recorded(7)
+        path, places = leave_behind(database, group[:2], group[2:5], group[5:])
+        change(path, places[1] + 30, b"\x00\xff\x00")
+        forget(find_journals(database), lambda it: it.event.seq == 0)
+        adopt(database)
+
+        account = Account(database)
+        assert (3, 3) == (account.stored, account.lost)
+
+    def test_one_that_cannot_be_read_keeps_none_behind_it(self, database):
+        """
+        What the disk does not read, as a pipe in place of a journal, is left alone; the next one is stored.
+        """
+        path, _ = leave_behind(database, recorded(3))
+        pipe = path.with_name(f"{find_journals(database).name}.00000000000first.pending")
+        os.mkfifo(pipe)
+        try:
+            adopter = make_monitor(database, "adopter")
+            wait_until(lambda: not path.exists())
+            adopter.close(60)
+            assert [False] == [it.is_readable for it in describe_pending(find_journals(database))]
+        finally:
+            pipe.unlink()
+
+        assert 3 == Account(database).stored
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
     def test_a_child_keeps_no_lock(self, database):

@@ -8,14 +8,9 @@ from typing import Any, Final
 
 from steadyhelm.adapters.frameworks import describe_frameworks
 from steadyhelm.boundary.entry_points import WatchedCall, WatchedObject
+from steadyhelm.boundary.results import count_tokens, find_text, get_attribute
 from steadyhelm.boundary.special_methods import CALL
-from steadyhelm.boundary.watched_functions import (
-    count_tokens,
-    find_text,
-    find_verdicts,
-    get_attribute,
-    make_stop,
-)
+from steadyhelm.boundary.watched_functions import find_verdicts, make_stop
 from steadyhelm.engine.live_runs import describe_outcome, find_outer_run_id
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.errors import RunStopped, SettingsError

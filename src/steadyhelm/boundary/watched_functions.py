@@ -11,14 +11,13 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import structs
 
 from steadyhelm.boundary.entry_points import StreamedParts, find_kind
+from steadyhelm.boundary.results import count_tokens, get_attribute
 from steadyhelm.decisions import UNDECIDED, Decision, Verdict
 from steadyhelm.engine.monitor import Monitor
 from steadyhelm.engine.pending_decisions import format_reason
 from steadyhelm.errors import RunStopped, SettingsError
 from steadyhelm.events import LLM_REQUEST, TOOL_CALL
-from steadyhelm.fingerprints import encode_canonical
-from steadyhelm.host_objects import MISSING, bind_methods, is_a, name_type, read_field
-from steadyhelm.interrupts import pass_on_signal
+from steadyhelm.host_objects import bind_methods, is_a, name_type
 
 CAN: Final[frozenset[Verdict]] = frozenset({"proceed", "stop"})
 """A plain function call has no way to guide the model: it can go on or be stopped."""
@@ -30,14 +29,6 @@ MAX_APPENDED_CHARS: Final = 2_000
 
 LEFT_EARLY: Final = "left_early"
 """In the metadata of an event: its generator was closed or dropped before its end."""
-
-_CHARACTERS_PER_TOKEN: Final = 4
-_USAGE_NAMES: Final = ("usage", "usage_metadata", "token_usage")
-_COUNT_NAMES: Final = ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens")
-_TEXT_KEYS: Final = (
-    "input", "query", "question", "topic", "task", "text", "output", "content", "result",
-)  # fmt: skip
-_TEXT_ATTRIBUTES: Final = ("content", "text", "output", "raw")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -133,7 +124,7 @@ def _wrap_generator(recorder: "_FunctionRecorder", function: Callable[..., Any])
                     result = end.value
                     break
                 sent, is_left = None, False
-                stream.parts.add(part[0])
+                stream.see(part[0])
                 try:
                     sent = yield part.pop()
                 except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
@@ -160,7 +151,7 @@ def _wrap_async_generator(recorder: "_FunctionRecorder", function: Callable[...,
                 except StopAsyncIteration:
                     break
                 is_left = False
-                stream.parts.add(part[0])
+                stream.see(part[0])
                 try:
                     sent = yield part.pop()
                 except BaseException as exc:  # noqa: BLE001 - whatever it is, it is thrown into the generator
@@ -192,29 +183,50 @@ def _begin_unseen(generator: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
 
 
 class _Stream:
-    """Records one generator, once: when it ends or is left, at the latest when the run ends it began in."""
+    """Records one generator, once: when it ends or is left, at the latest when the run ends it began in.
+
+    Where the host is at the end of its stack the generator goes on, and is recorded as far as there is room.
+    """
 
     def __init__(
         self, recorder: "_FunctionRecorder", args: tuple[Any, ...], kwargs: dict[str, Any], began_s: float
     ) -> None:
-        self.parts = StreamedParts()
         self._recorder = recorder
         self._args, self._kwargs, self._began_s = args, kwargs, began_s
-        self._open = recorder.monitor.open_streams
-        self._run_id = recorder.monitor.current_run
-        self._number = self._open.add(self._run_id, self._record_left)
+        self._number: int | None = None
+        try:
+            self._parts = StreamedParts()
+            self._open = recorder.monitor.open_streams
+            self._run_id = recorder.monitor.current_run
+            self._number = self._open.add(self._run_id, self._record_left)
+        except RecursionError:
+            recorder.monitor.health.out_of_stack += 1
+
+    def see(self, part: Any) -> None:
+        """Keep a part that the generator has yielded, or as much of it as is recorded."""
+        if self._number is not None:
+            with suppress(RecursionError):
+                self._parts.add(part)
 
     def end(self, error: BaseException | None, *, is_left: bool) -> None:
         """Record the end of the generator, unless its run has ended before it; raises to stop."""
-        if not self._open.remove(self._run_id, self._number):
+        if self._number is None:
+            return
+        try:
+            self._record_end(self._number, error, is_left=is_left)
+        except RecursionError:
+            self._recorder.monitor.health.out_of_stack += 1
+
+    def _record_end(self, number: int, error: BaseException | None, *, is_left: bool) -> None:
+        if not self._open.remove(self._run_id, number):
             return
         if is_left:
             self._record_left()
         else:
-            self._recorder.record(self._args, self._kwargs, self.parts.join(), error, self._began_s)
+            self._recorder.record(self._args, self._kwargs, self._parts.join(), error, self._began_s)
 
     def _record_left(self) -> None:
-        self._recorder.record_left(self._args, self._kwargs, self.parts.join(), self._began_s, self._run_id)
+        self._recorder.record_left(self._args, self._kwargs, self._parts.join(), self._began_s, self._run_id)
 
 
 class _FunctionRecorder:
@@ -352,49 +364,3 @@ def make_stop(decision: Decision, monitor: Monitor, run_id: str = "") -> RunStop
         return None
     where = decision.findings[0].run_id if decision.findings else run_id
     return RunStopped(f"Run stopped. {format_reason(decision)}", run_id=where, decision=decision)
-
-
-def count_tokens(result: Any) -> int:
-    """Return the tokens that a result reports; a quarter of its characters where it reports none."""
-    usage = next((it for name in _USAGE_NAMES if (it := _read(result, name)) is not None), None)
-    for total in ("total_tokens", "totalTokenCount"):
-        if type(count := _read(usage, total)) is int:
-            return count
-    parts = [count for name in _COUNT_NAMES if type(count := _read(usage, name)) is int]
-    if parts:
-        return sum(parts)
-    text = find_text(result)
-    return str.__len__(text) // _CHARACTERS_PER_TOKEN
-
-
-def _read(value: Any, name: str) -> Any:
-    """Return an item or an attribute that an object holds, without running its code; None for none."""
-    if value is None or is_a(value, (str, list, tuple)):
-        return None
-    try:
-        found = dict.get(value, name) if is_a(value, dict) else read_field(value, name)
-    except BaseException as exc:  # noqa: BLE001 - a key of the host's dict may compare itself with the name
-        pass_on_signal(exc)
-        return None
-    return None if found is MISSING else found
-
-
-def get_attribute(thing: Any, attribute: str) -> Any:
-    """Return an attribute of the object that is wrapped; None where it has none, or reading it fails."""
-    try:
-        return getattr(thing, attribute, None)
-    except BaseException as exc:  # noqa: BLE001 - a property may raise anything
-        pass_on_signal(exc)
-        return None
-
-
-def find_text(value: Any) -> str:
-    """Return the text in whatever an agent takes or returns, as long as it is."""
-    if is_a(value, str):
-        return value
-    names = _TEXT_KEYS if is_a(value, dict) else _TEXT_ATTRIBUTES
-    for name in names:
-        text = _read(value, name)
-        if is_a(text, str):
-            return text
-    return "" if value is None else encode_canonical(value).decode("utf-8", "replace")

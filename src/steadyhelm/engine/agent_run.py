@@ -385,7 +385,7 @@ class AgentRun:
                 decision = recorder.record(action_type, name, **fields)
             except Exception as exc:  # noqa: BLE001 - the agent must not notice
                 decision = UNDECIDED
-                self._monitor.health.swallow("record_event", exc)
+                self._monitor.health.swallow("record_event", exc, is_record_lost=True)
         else:  # suspended, or never started: the monitor resumes it
             decision = self._monitor.record_event(action_type, name, run_id=self.run_id, **fields)
             self._recorder = self._monitor.runs.get(self.run_id)

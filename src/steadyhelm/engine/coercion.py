@@ -10,6 +10,8 @@ from steadyhelm.policy.response_levels import VERDICTS
 
 MAX_COUNT: Final = 2**53
 """The largest whole number that is kept: more is a mistake, and no float or database could hold it."""
+MAX_WAIT_S: Final = 365 * 86_400.0
+"""The longest wait: no clock of the system can count to infinity."""
 _MAX_NUMBER_CHARS: Final = 64
 
 
@@ -30,6 +32,17 @@ def to_count(value: Any) -> int:
     if type(value) is int:
         return min(value, MAX_COUNT) if value >= 0 else 0
     return min(int(to_number(value)), MAX_COUNT)
+
+
+def to_timeout(value: Any) -> float:
+    """Return how long to wait, in seconds: at most a year, also for None and infinity.
+
+    >>> to_timeout(2), to_timeout(None) == to_timeout(float("inf")) == MAX_WAIT_S, to_timeout("soon")
+    (2.0, True, 0.0)
+    """
+    if value is None or (type(value) is float and value == float("inf")):
+        return MAX_WAIT_S
+    return min(to_number(value), MAX_WAIT_S)
 
 
 def to_error_text(error: object) -> str | None:

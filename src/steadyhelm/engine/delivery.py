@@ -12,7 +12,7 @@ from typing import Final
 from steadyhelm.engine.health import Health
 from steadyhelm.engine.run_identity import RunIdentities
 from steadyhelm.errors import ForkedStoreError, StoreError
-from steadyhelm.journal.abandoned import AbandonedJournal, NewerJournalError, claim_all
+from steadyhelm.journal.abandoned import DAMAGED, AbandonedJournal, NewerJournalError, claim_all
 from steadyhelm.journal.frames import Damage, Entry
 from steadyhelm.logs import logger
 from steadyhelm.sink import Loss, Record, Sink, StoringSink
@@ -22,7 +22,6 @@ _MAX_PARTS: Final = 64
 _PAUSE_S: Final = 0.05
 _MAX_PAUSE_S: Final = 2.0
 _STORE_IS_DOWN: Final = (StoreError, OSError, MemoryError)
-DAMAGED: Final = "record in the journal damaged"
 NOT_WRITTEN: Final = "not written before exit"
 
 
@@ -52,7 +51,7 @@ class BatchDelivery:
         self._hand_over = hand_over
         self._identities = None if self.store is None else RunIdentities(self.store, health)
         self._replacements = 0
-        self._known_newer: set[str] = set()
+        self._left: set[str] = set()
         self.hands_over = False
         """Whether another process stores what this one records."""
         self.is_down = False
@@ -179,12 +178,23 @@ class BatchDelivery:
             return
         for journal in claim_all(Path(self.store.path), but=but):
             if isinstance(journal, NewerJournalError):
-                if str(journal) not in self._known_newer:
-                    self._known_newer.add(str(journal))
+                if str(journal) not in self._left:
+                    self._left.add(str(journal))
                     self._health.count("journal that cannot be read was left as it is")
                     logger.warning("%s", journal)
-            elif not self._adopt(journal, batch):
+            elif not self._try_to_adopt(journal, batch):
                 return
+
+    def _try_to_adopt(self, journal: AbandonedJournal, batch: int) -> bool:
+        """Store a journal, or leave it where the disk cannot read it now. Returns False to stop."""
+        try:
+            return self._adopt(journal, batch)
+        except OSError as exc:
+            if str(journal.path) not in self._left:
+                self._left.add(str(journal.path))
+                self._health.count("journal of another process could not be read for a while")
+            logger.debug("the journal %s cannot be read now", journal.path, exc_info=exc)
+            return True
 
     def _adopt(self, journal: AbandonedJournal, batch: int) -> bool:
         entries: list[Entry] = []

@@ -170,8 +170,9 @@ class DetectorRunner:
     ) -> DriftEvent:
         """Return the finding with unusual order noted, lowered if such ones were marked false alarms.
 
-        What a judge said about its pattern moves it by one severity.
+        What a judge said about its pattern moves it by one severity. Raises an error for what is no finding.
         """
+        finding.require_valid()
         usual = self.baseline.common_sequences
         if self.baseline.is_calibrated and usual and len(recent) > 1:
             pair = list(recent)

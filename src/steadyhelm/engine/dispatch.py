@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Final
 
 from steadyhelm.engine.backlog import Backlog
-from steadyhelm.engine.delivery import DAMAGED, NOT_WRITTEN, BatchDelivery
+from steadyhelm.engine.delivery import NOT_WRITTEN, BatchDelivery
 from steadyhelm.engine.health import FlushResult, Health
+from steadyhelm.engine.writer_thread import WriterThread
 from steadyhelm.forks import ForkSafeLock
-from steadyhelm.interrupts import pass_on_signal
-from steadyhelm.journal.abandoned import list_pending
+from steadyhelm.journal.abandoned import DAMAGED, leave, list_pending
 from steadyhelm.journal.frames import Entry
+from steadyhelm.logs import logger
 from steadyhelm.sink import Record, Sink
 
 # A commit costs as much as ten events: waiting a moment for company saves the process most of it.
@@ -34,7 +35,6 @@ ADOPT_S: Final = 5.0
 """How often the writer looks for what dead writers left, about."""
 JOURNAL_BYTES: Final = 256 << 20
 DURABLE_TIMEOUT_S: Final = 5.0
-WRITER_NAME: Final = "steadyhelm-writer"
 
 _PAUSE_S: Final = 0.05
 _LOOK_S: Final = 0.02
@@ -81,7 +81,7 @@ class Dispatch:
         self._begin()
         self._backlog.try_tidy_journal(self._health)
         if self._database is not None and set(list_pending(self._database)) - self._backlog.journal_paths:
-            self._start()
+            self._writer.start()
 
     def _begin(self) -> None:
         self._delivery = BatchDelivery(
@@ -106,8 +106,8 @@ class Dispatch:
         self._repeat_at = self._adopt_at = 0.0
         self._is_late = False
         self._caller = threading.local()
-        self._thread: threading.Thread | None = None
-        self._mark: object = None
+        self._writer = WriterThread(self._write_until_closed, self._backlog.lock, self._health)
+        self._is_finished = False
         self._refused: set[str] = set()
 
     # --- any thread -------------------------------------------------------------------------------
@@ -127,10 +127,11 @@ class Dispatch:
         if dropped:
             self._count_dropped(dropped)
         # Behind others it needs no call of its own: the writer goes on until nothing is left.
-        if backlog.is_drained or self._thread is None:
+        if backlog.is_drained or self._writer.thread is None:
             backlog.is_drained = False
             self._wake_writer(hurry=False)
-        elif not self._is_hurried and backlog.remaining >= self._batch:
+        # Again and again, for a writer that was ended from outside.
+        elif backlog.remaining >= self._batch and not (self._is_hurried and backlog.remaining % self._batch):
             self._wake_writer(hurry=True)
         return not dropped
 
@@ -207,21 +208,34 @@ class Dispatch:
     def close(self, timeout_s: float = 5.0) -> FlushResult:
         """Write what is queued, within the time given, and let go of the sinks.
 
-        What is not written by then stays in the journal, for the next one that opens the database.
+        What is not written by then stays in the journal, for the next one that opens the database. A second
+        close leaves there what was counted since the first.
         """
         deadline = time.monotonic() + timeout_s
         is_done = self.flush(timeout_s).complete
         with self._backlog.lock:
-            if self._closed:
-                return self._describe(is_done=is_done)
-            self._closed = True
+            was_closed, self._closed = self._closed, True
+        if was_closed:
+            self._leave_losses()
+            return self._describe(is_done=is_done)
         self._wake.put(True)
-        if self._thread is None:
-            self._finish()
-        elif self._thread is not threading.current_thread():
+        if not self._writer.is_current:
             # A writer that waits for a locked database ends by itself when that wait is over.
-            self._thread.join(max(0.5, deadline - time.monotonic()))
+            self._writer.join(max(0.5, deadline - time.monotonic()))
+        if self._writer.thread is None:
+            self._finish()
         return self._describe(is_done=is_done)
+
+    def _leave_losses(self) -> None:
+        losses = self._health.list_losses(time.time())
+        if not losses or self._database is None:
+            return
+        try:
+            leave(self._database, losses)
+        except OSError as exc:
+            logger.debug("losses could not be kept", exc_info=exc)
+        else:
+            self._health.mark_stored(losses)
 
     def after_fork(self) -> None:
         """Start afresh in a child process: the parent writes what was queued."""
@@ -235,11 +249,9 @@ class Dispatch:
         return self._backlog.remaining + self._backlog.handed_over
 
     def _describe(self, *, is_done: bool) -> FlushResult:
-        return FlushResult(
-            complete=is_done and not self._health.lost,
-            remaining=self.waiting,
-            losses=self._health.totals(),
-        )
+        losses = self._health.totals()  # which counts some of what was lost
+        complete = is_done and not self._health.lost
+        return FlushResult(complete=complete, remaining=self.waiting, losses=losses)
 
     def _wait_until_stored(self, timeout_s: float | None) -> bool:
         """Wait until everything put so far is stored, by another process where this one cannot."""
@@ -251,7 +263,7 @@ class Dispatch:
         return is_stored
 
     def _wait_for(self, mark: int, timeout_s: float | None) -> bool:
-        if threading.current_thread() is self._thread:
+        if self._writer.is_current:
             return False
         if not self.is_written(mark):
             self._wake_writer(hurry=True)
@@ -260,33 +272,10 @@ class Dispatch:
     def _wake_writer(self, *, hurry: bool) -> None:
         self._is_hurried = self._is_hurried or hurry
         self._wake.put(hurry)
-        if self._thread is None:
-            self._start()
-
-    def _start(self) -> None:
-        try:
-            with self._backlog.lock:
-                # Not by `is_alive`: a signal handler that raises in it makes a live thread count as ended.
-                if self._thread is None and not self._closed:
-                    mark = object()
-                    thread = threading.Thread(target=self._run, args=(mark,), name=WRITER_NAME, daemon=True)
-                    thread.start()
-                    self._thread, self._mark = thread, mark
-        except RuntimeError as exc:  # no more threads, or the interpreter is shutting down
-            pass_on_signal(exc)
-            self._health.count("writer thread could not be started")
+        if not self._closed:
+            self._writer.start()
 
     # --- the writer's thread ----------------------------------------------------------------------
-
-    def _run(self, mark: object) -> None:
-        with self._backlog.lock:  # a signal handler may have raised in its start
-            is_started = self._mark is mark
-        try:
-            if is_started:
-                self._write_until_closed()
-        except BaseException:  # noqa: BLE001 - raised where another one was counted
-            # The next record starts another writer, which goes on with the batch in hand.
-            self._thread = None
 
     def _write_until_closed(self) -> None:
         while True:
@@ -386,7 +375,11 @@ class Dispatch:
             self._health.swallow("job of the writer", exc)
 
     def _finish(self) -> None:
-        """Keep what is left, and let go of the sinks."""
+        """Keep what is left, and let go of the sinks. Idempotent."""
+        with self._backlog.lock:
+            if self._is_finished:
+                return
+            self._is_finished = True
         lost = self._backlog.stop()
         if lost:
             self._health.lose(NOT_WRITTEN, lost)

@@ -21,6 +21,7 @@ _NOTED_REASONS: Final = frozenset(
         "end of a run that is not live",
         "event out of order",
         "event seen twice",
+        "journal of another process could not be read for a while",
         "late event not judged",
         "other event at a place already taken",
         "live run put aside to make room",
@@ -116,13 +117,15 @@ class Health:
                 with self.lock:
                     self._total["log handler raised"] += 1
 
-    def swallow(self, where: str, exc: BaseException) -> None:
+    def swallow(self, where: str, exc: BaseException, *, is_record_lost: bool = False) -> None:
         """Count an error of ours, or of a plug-in or callback, that the agent must not see.
 
+        `is_record_lost` says that a record was lost by it.
         What a signal handler of the host raised is none of these: it is raised again.
         """
         pass_on_signal(exc)
-        self.count(f"error in {where}")
+        note = self.lose if is_record_lost else self.count
+        note(f"error in {where}")
         logger.debug("Steadyhelm swallowed an error in %s", where, exc_info=exc)
         if self.loud:
             raise exc
@@ -136,6 +139,7 @@ class Health:
     def _count_out_of_stack(self) -> None:
         if self.out_of_stack:
             self._total["call at the end of the stack"] += self.out_of_stack
+            self.lost += self.out_of_stack
             self.out_of_stack = 0
 
     def list_losses(self, now: float) -> list[Loss]:

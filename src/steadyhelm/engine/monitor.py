@@ -3,6 +3,7 @@
 A guest in the agent's process: nothing here raises into it, blocks it, or changes its objects.
 """
 
+import os
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -13,6 +14,7 @@ from steadyhelm.budgets.limits import Budget
 from steadyhelm.checkpoint import Checkpoint, CheckpointKeeper, FileContent
 from steadyhelm.decisions import Hook, Verdict
 from steadyhelm.declarations import ToolDeclaration
+from steadyhelm.engine.coercion import to_timeout
 from steadyhelm.engine.health import FlushResult
 from steadyhelm.engine.listeners import Callback, HookCallback, IncidentCallback
 from steadyhelm.engine.live_runs import OpenStreams, Run
@@ -75,22 +77,32 @@ class Monitor(RunReports):
         """
         if self.disabled:
             return self._control.make_id(run_id)
-        return self._control.start_run(
-            run_id,
-            goal,
-            task_type=task_type,
-            version=version,
-            parent_run_id=parent_run_id,
-            metadata=metadata,
-            budget=budget,
-            can=can,
-        )
+        try:
+            return self._control.start_run(
+                run_id,
+                goal,
+                task_type=task_type,
+                version=version,
+                parent_run_id=parent_run_id,
+                metadata=metadata,
+                budget=budget,
+                can=can,
+            )
+        except (
+            RecursionError
+        ):  # the host is near the end of its stack: a call to count it would raise as well
+            self.health.out_of_stack += 1
+            return run_id if type(run_id) is str else os.urandom(6).hex()
 
     def end_run(self, run_id: str | None = None, *, outcome: str = "") -> None:
         """End a run, by default the current one: it is judged as a whole, and its baseline learns from it."""
-        if not self.disabled:
+        if self.disabled:
+            return
+        try:
             self.open_streams.record_left(self.current_run if run_id is None else run_id)
             self._control.end_run(run_id, outcome=outcome)
+        except RecursionError:
+            self.health.out_of_stack += 1
 
     def run(self, goal: str | None = None, **options: Any) -> Run:
         """Return a run as a context manager, for `with` and `async with`; takes what `start_run` takes."""
@@ -98,7 +110,10 @@ class Monitor(RunReports):
 
     def suspend(self, run_id: str | None = None) -> None:
         """Suspend a run; `start_run` with its id resumes it, here or in another process."""
-        self._control.suspend(run_id)
+        try:
+            self._control.suspend(run_id)
+        except RecursionError:
+            self.health.out_of_stack += 1
 
     def suspend_all(self) -> None:
         """Suspend every live run."""
@@ -131,15 +146,19 @@ class Monitor(RunReports):
         Our own memory of the run goes with it. One taken while something is wrong is never returned to.
         None is taken, and counted, while the saved state of the run was not read yet; `flush` waits for that.
         """
-        return self._checkpoints.take(
-            self._find(run_id),
-            turn=turn,
-            conversation_history=conversation_history,
-            goal_tree=goal_tree,
-            state_files=state_files,
-            file_modes=file_modes,
-            label=label,
-        )
+        try:
+            return self._checkpoints.take(
+                self._find(run_id),
+                turn=turn,
+                conversation_history=conversation_history,
+                goal_tree=goal_tree,
+                state_files=state_files,
+                file_modes=file_modes,
+                label=label,
+            )
+        except RecursionError:
+            self.health.out_of_stack += 1
+            return None
 
     def get_last_checkpoint(self, run_id: str | None = None) -> Checkpoint | None:
         """Return the checkpoint a run would go back to: the newest from before anything went wrong."""
@@ -280,11 +299,11 @@ class Monitor(RunReports):
 
     def flush(self, timeout_s: float = 5.0) -> FlushResult:
         """Wait until everything recorded so far is written, or the time is up; the result says which."""
-        return self._control.flush(timeout_s)
+        return self._control.flush(to_timeout(timeout_s))
 
     def close(self, timeout_s: float = 2.0) -> FlushResult:
         """Suspend live runs and write what is queued, within the time given."""
-        return self._control.close(timeout_s)
+        return self._control.close(to_timeout(timeout_s))
 
     def __enter__(self) -> Self:
         return self

@@ -17,7 +17,7 @@ from steadyhelm.detector import Detector
 from steadyhelm.engine.agent_knowledge import AgentKnowledge
 from steadyhelm.engine.capture import Capture
 from steadyhelm.engine.checkpointing import RunCheckpoints
-from steadyhelm.engine.coercion import to_verdicts
+from steadyhelm.engine.coercion import MAX_COUNT, to_verdicts
 from steadyhelm.engine.daily_ledger import DailyLedger
 from steadyhelm.engine.dispatch import Dispatch
 from steadyhelm.engine.health import FlushResult, Health
@@ -31,6 +31,7 @@ from steadyhelm.engine.session_factory import SessionFactory
 from steadyhelm.engine.steering import Steering
 from steadyhelm.events import new_id
 from steadyhelm.forks import ReentrantEvent
+from steadyhelm.host_objects import is_a
 from steadyhelm.judging.questioner import Questioner
 from steadyhelm.policy.response_levels import VERDICTS
 from steadyhelm.store import Store
@@ -94,6 +95,7 @@ class RunControl:
         make_id: Callable[[], str] = new_id,
     ) -> None:
         self.agent_id = agent_id = capture.name(agent_id)
+        clock = clock if clock is time.time else functools.partial(_read_clock, clock)
         self.mode: Mode = mode
         self.store = store
         self.health = health
@@ -346,6 +348,12 @@ def _make_ledger(
     daily = DailyLedger(agent_id, limits, clock)
     dispatch.on_written = daily.note_written
     return daily
+
+
+def _read_clock(clock: Callable[[], float]) -> float:
+    """Return the time of a host's own clock; that of the system where it returns what no column can hold."""
+    moment = clock()
+    return moment if is_a(moment, (int, float)) and abs(moment) <= MAX_COUNT else time.time()
 
 
 def _keep_up_to_date(reference: "weakref.ref[RunControl]", dispatch: Dispatch) -> None:

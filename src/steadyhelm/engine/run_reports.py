@@ -107,7 +107,7 @@ class RunReports:
             self.health.out_of_stack += 1  # the host is at its limit: a call to count it would raise as well
             return UNDECIDED
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallow("record_event", exc)
+            self.health.swallow("record_event", exc, is_record_lost=True)
             return UNDECIDED
 
     def before_tool(
@@ -189,9 +189,12 @@ class RunReports:
 
         What is returned counts as delivered, and its outcome is judged from then on.
         """
-        recorder = self.runs.get(self._control.identify(run_id) or self.runs.find_current() or "")
         try:
+            recorder = self.runs.get(self._control.identify(run_id) or self.runs.find_current() or "")
             return recorder.take_guidance().guidance if recorder is not None else ""
+        except RecursionError:
+            self.health.out_of_stack += 1
+            return ""
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
             self.health.swallow("guidance", exc)
             return ""
@@ -263,7 +266,7 @@ class RunReports:
         try:
             return _NO_BUDGET if recorder is None else recorder.extend_budget(name, metadata) or _NO_BUDGET
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallow("record_event", exc)
+            self.health.swallow("record_event", exc, is_record_lost=True)
             return _NO_BUDGET
 
     def _report(
@@ -277,8 +280,11 @@ class RunReports:
             if recorder is None:
                 return PROCEED if run_id is not None and self.runs.has_ended(run_id) else UNDECIDED
             return recorder.report(name, metadata, call_id=call_id)
+        except RecursionError:
+            self.health.out_of_stack += 1
+            return UNDECIDED
         except Exception as exc:  # noqa: BLE001 - the agent must not notice
-            self.health.swallow("record_event", exc)
+            self.health.swallow("record_event", exc, is_record_lost=True)
             return UNDECIDED
 
 

@@ -161,7 +161,7 @@ class RunStarter:
         if recorder is not None:
             return recorder
         if run_id is not None and self._runs.has_ended(run_id):
-            self._services.health.count("event after the run's end")
+            self._services.health.lose("event after the run's end")
             return None
         start = functools.partial(self._start, run_id, parent_run_id=parent_run_id)
         # A run named by its id may be anybody's; only a run without an id becomes that of the context.
@@ -206,6 +206,8 @@ class RunStarter:
         deadline = time.monotonic() + timeout_s
         with self._lock:
             waiting = list(self._waiting.values())
+        if waiting:
+            self._dispatch.run_on_writer(self.answer_waiting)  # the writer that was asked may have ended
         for recorder in waiting:
             with recorder.lock:  # none of its records is being queued now
                 postponed = recorder.postponed

@@ -79,7 +79,7 @@ class Turns:
         try:
             return job()
         except Exception as exc:  # noqa: BLE001 - the job before is done, and must not fail by this one
-            self._services.health.swallow("record_event", exc)
+            self._services.health.swallow("record_event", exc, is_record_lost=True)
             return None
         finally:
             self._is_late, self._is_working = was_late, was_working

@@ -40,12 +40,21 @@ class SettingsChange(Struct, frozen=True, kw_only=True):
 
 
 class _InstallRecord(Struct, frozen=True, kw_only=True):
-    """What was written where, so that exactly that can be undone."""
+    """What is written where, so that exactly that can be undone.
+
+    It is written before the file is, which may fail: then the file still has the content of `previous`, where
+    an earlier installation wrote that.
+    """
 
     path: str
     existed: bool
     digest: str
+    previous: str = ""
     folders: list[str] = []
+
+    def describes(self, content: bytes) -> bool:
+        """Return whether the file with this content is as we left it."""
+        return _hash_content(content) in {self.digest, self.previous}
 
 
 @contextlib.contextmanager
@@ -83,8 +92,10 @@ def plan_uninstall(path: Path) -> SettingsChange:
     if before is None:
         return SettingsChange(path=path, before=None, after=None)
     record = _read_record(path)
-    if record is not None and record.digest == _hash_content(before):
-        return SettingsChange(path=path, before=before, after=_read_backup(path) if record.existed else None)
+    if record is not None and record.describes(before):
+        backup = _read_backup(path) if record.existed else None
+        if backup is not None or not record.existed:
+            return SettingsChange(path=path, before=before, after=backup)
     text = _decode_text(before, path)
     content = settings_entries.parse_settings(text, path)
     rest = settings_entries.remove_entries(content)
@@ -109,20 +120,24 @@ def get_backup_path(path: Path) -> Path:
 
 
 def apply_install(change: SettingsChange) -> None:
-    """Write the change, and keep a backup of the file."""
+    """Write the change, and keep a backup of the file. When this fails the file is as it was."""
     _require_unchanged(change)
     assert change.after is not None
     with _explain_errors(change.path):
         known = _read_record(change.path)
-        if known is None or known.digest != _hash_content(change.before or b""):
+        if known is None or not known.describes(change.before or b""):
             known = _back_up(change)
         folders = [str(it) for it in reversed(change.path.parents) if not it.exists()] or known.folders
-        change.path.parent.mkdir(parents=True, exist_ok=True)
-        _replace_file(change.path, change.after)
         record = _InstallRecord(
-            path=str(change.path), existed=known.existed, digest=_hash_content(change.after), folders=folders
+            path=str(change.path),
+            existed=known.existed,
+            digest=_hash_content(change.after),
+            previous=_hash_content(change.before or b"") if known.digest else "",
+            folders=folders,
         )
         _replace_file(_record_path(change.path, ".json"), msgspec.json.encode(record))
+        change.path.parent.mkdir(parents=True, exist_ok=True)
+        _replace_file(change.path, change.after)
 
 
 def apply_uninstall(change: SettingsChange) -> None:
@@ -137,9 +152,10 @@ def apply_uninstall(change: SettingsChange) -> None:
                     Path(folder).rmdir()
         elif not change.is_empty:
             _replace_file(change.path, change.after)
+    # What is left of these does no harm: the file is not as the record says.
+    with contextlib.suppress(OSError):
         for ending in (".json", ".before"):
             _record_path(change.path, ending).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
         (home() / RECORDS_FOLDER).rmdir()
 
 
@@ -222,12 +238,14 @@ def _replace_file(path: Path, content: bytes) -> None:
     try:
         with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut may leave an empty file in place of the old one
         fresh.chmod(mode)
         fresh.replace(path)
     except OSError as exc:
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
         raise FormatError(f"{path} cannot be written: {exc.strerror or exc}.") from exc
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def describe_place(agent: str, *, project: bool) -> dict[str, Any]:

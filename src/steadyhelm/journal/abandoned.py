@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -20,9 +21,13 @@ from steadyhelm.journal.files import (
     try_lock,
 )
 from steadyhelm.journal.frames import Damage, Entry, Held, Withdrawal, encode_frame, scan_frames
-from steadyhelm.sink import Record
+from steadyhelm.sink import Loss, Record
 
+DAMAGED: Final = "record in the journal damaged"
+"""Why records are lost whose frame cannot be read."""
 _NO_CAP: Final = 1 << 62
+_FOR_READING: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+"""A pipe in place of a journal must not be waited for."""
 
 
 class NewerJournalError(SteadyhelmError):
@@ -83,7 +88,7 @@ def list_pending(database: Path) -> list[Path]:
 
 
 def claim(path: Path) -> AbandonedJournal | None:
-    """Lock a journal whose writer is dead; None when the writer is alive, or the file is gone.
+    """Lock a journal whose writer is dead; None when the writer is alive, the file is gone or the disk fails.
 
     Raises NewerJournalError when this version cannot read the file.
     """
@@ -94,6 +99,8 @@ def claim(path: Path) -> AbandonedJournal | None:
     try:
         if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
             return AbandonedJournal(path, descriptor, _require_readable(descriptor, path))
+    except OSError:
+        pass
     except BaseException:
         close_file(descriptor)
         raise
@@ -122,7 +129,7 @@ def has_abandoned(database: Path) -> bool:
     """Return whether a dead writer left a journal beside a database."""
     for path in list_pending(database) if is_possible() else ():
         with contextlib.suppress(OSError):
-            descriptor = open_file(path, os.O_RDONLY)
+            descriptor = open_file(path, _FOR_READING)
             try:
                 if try_lock(descriptor):
                     return True
@@ -142,11 +149,23 @@ def forget(database: Path, is_unwanted: Callable[[Record], bool]) -> None:
     for journal in claim_all(database):
         if isinstance(journal, NewerJournalError):
             continue
-        groups = [found for found in journal if not isinstance(found, Damage)]
+        found = list(journal)
+        groups = [it for it in found if not isinstance(it, Damage)]
         kept = [[entry for entry in group if not is_unwanted(entry[1])] for group in groups]
         if kept != groups:
-            _write_copy(database, [group for group in kept if group], journal.missing)
+            damaged = sum(it.records for it in found if isinstance(it, Damage))
+            # Its frames are not copied: what they held is counted as when the journal itself is stored.
+            lost = Loss(DAMAGED, damaged, time.time(), journal.token)
+            counted: list[tuple[str, Record]] = [("", lost)] if damaged else []
+            _write_copy(database, [group for group in (*kept, counted) if group], journal.missing)
             journal.delete()
+
+
+def leave(database: Path, records: Sequence[Record]) -> None:
+    """Leave records for the next process that opens the database. Raises OSError where it cannot."""
+    if not is_possible():
+        raise OSError("this system can keep no journal")
+    _write_copy(database, [[("", record) for record in records]], missing=0)
 
 
 def delete_older(database: Path, before: float) -> None:
@@ -179,7 +198,7 @@ def _write_copy(database: Path, groups: list[list[Entry]], missing: int) -> None
 
 def _describe(path: Path) -> PendingFile | None:
     try:
-        descriptor = open_file(path, os.O_RDONLY)
+        descriptor = open_file(path, _FOR_READING)
     except OSError:
         return None
     try:
@@ -189,7 +208,7 @@ def _describe(path: Path) -> PendingFile | None:
         found = list(_read(descriptor, start.size, size))
         records = sum(it.records if isinstance(it, Damage) else len(it) for it in found)
         return PendingFile(path=str(path), bytes=size, records=records, is_live=is_live)
-    except NewerJournalError:
+    except (NewerJournalError, OSError):
         return PendingFile(path=str(path), bytes=size, is_live=is_live, is_readable=False)
     finally:
         close_file(descriptor)

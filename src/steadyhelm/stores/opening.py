@@ -204,14 +204,21 @@ def _move_into_place(fresh: Path, path: Path) -> None:
     # The log of a database that was deleted would be taken for that of the new one.
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
+    with contextlib.suppress(FileExistsError):  # another process was faster, and its file is the same
+        _link_into_place(fresh, path)
+
+
+def _link_into_place(fresh: Path, path: Path) -> None:
+    """Give a file its name. Raises FileExistsError when another one has it."""
     try:
         path.hardlink_to(fresh)
     except FileExistsError:
-        return  # another process was faster, and its file is the same
+        raise
     except OSError:
         # Some file systems have no links.
-        if not path.exists():
-            fresh.rename(path)
+        if path.exists():
+            raise FileExistsError from None
+        fresh.rename(path)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration]) -> None:
@@ -245,21 +252,26 @@ def _choose_backup_path(path: Path, step: str) -> Path:
 
 
 def copy_database(connection: sqlite3.Connection, path: Path) -> None:
-    """Copy the whole database to a new file that only its owner can read."""
+    """Copy the whole database to a new file that only its owner can read.
+
+    It gets its name when it is complete: an interrupted copy leaves no file of that name.
+    """
+    fresh = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
+    taken = StoreError(f"The backup {path} exists already. Choose another name, or remove it first.")
+    if _exists(path):
+        raise taken
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE))
+        os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE))
+        with contextlib.closing(connect(fresh, "mode=rw", 1.0)) as copy:
+            connection.backup(copy)
+        _link_into_place(fresh, path)
     except FileExistsError as exc:
-        raise StoreError(
-            f"The backup {path} exists already. Choose another name, or remove it first."
-        ) from exc
+        raise taken from exc
     except OSError as exc:
         raise StoreError(f"The backup {path} cannot be created: {exc.strerror or exc}.") from exc
-    try:
-        with contextlib.closing(connect(path, "mode=rw", 1.0)) as copy:
-            connection.backup(copy)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    finally:
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def validate_synchronous(value: str) -> Synchronous:
