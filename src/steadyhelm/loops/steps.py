@@ -32,21 +32,9 @@ _WORK_WORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - forty quoted words read worse
 )
 _NOUNS_OF_WORK: Final = frozenset(
-    {
-        "archive",
-        "book",
-        "commit",
-        "dispatch",
-        "import",
-        "label",
-        "patch",
-        "post",
-        "print",
-        "tag",
-        "transfer",
-        "trigger",
-    }
-)
+    {"archive", "book", "commit", "dispatch", "import", "label", "patch", "post", "print", "tag", "transfer",
+     "trigger"}
+)  # fmt: skip
 """Verbs of work that also name what is looked at, behind a verb of looking or before `search`."""
 _LOOK_VERBS: Final = frozenset({"describe", "fetch", "find", "get", "list", "read", "search", "show", "view"})
 _SEARCH_WORDS: Final = frozenset({"lookup", "search"})
