@@ -174,11 +174,27 @@ class TestLoops:
 
         assert ["same error"] == names(FailureMemory(), run(*(shell(one, answer) for one in commands)))
 
+    def test_things_refused_one_by_one(self):
+        """
+        A batch in which some things are refused with the same words is none, one that goes on without end is.
+        """
+        guests = ("ola", "ann", "bo", "cid", "dag", "eva", "fay", "gus", "han", "ida", "jon", "kim")
+        answers = {"ok": False, "message": "the guest has left"}, {"ok": True}
+        refused = [call("check_in", {"guest": one, "house": "North"}, answers[0]) for one in guests]
+        mixed = [
+            call("check_in", {"guest": one, "house": "North"}, answers[n % 3 == 0])
+            for n, one in enumerate(guests)
+        ]
+
+        assert [] == reported(FailureMemory(), run(*mixed))
+        assert [] == reported(FailureMemory(), run(*refused[:5]))
+        assert 5 == reported(FailureMemory(), run(*refused))[0]
+
     def test_a_computation_that_diverges(self):
         """
         The same setting tried again under another name is a loop, a search for a setting that works is none.
         """
-        again = [call("train", {"lr": 0.1, "tag": f"run-{n}"}, f"loss nan after {n}.1 s") for n in range(5)]
+        again = [call("train", {"lr": 0.1, "tag": f"run-{n}"}, f"loss nan after {n}.1 s") for n in range(6)]
         search = [call("train", {"lr": 10.0**-n, "tag": "run"}, f"loss nan after {n}.1 s") for n in range(5)]
 
         assert ["same error"] == names(FailureMemory(), run(*again))

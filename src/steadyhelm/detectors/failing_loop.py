@@ -30,6 +30,7 @@ from steadyhelm.loops.loop_detector import (
 from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, hash_error
 from steadyhelm.loops.rounds import RoundMemory
 from steadyhelm.loops.steps import ToolStep, identify_call, read_step
+from steadyhelm.loops.targets import relate_calls
 from steadyhelm.loops.undoing import sets_up
 
 SAME_CALL_FAILURES: Final = 3
@@ -153,6 +154,10 @@ class FailureMemory(Struct):
             self.commands.pop(call_key, None)
             if overcome is not None:
                 self.errors.clear()  # trying again helped: the errors so far are no dead end
+        if self.errors:
+            # Of a batch some things are refused, and others are not.
+            name = step.event.action_name
+            self.errors = [it for it in self.errors if not it.only_said or it.name != name]
         self.guesses.clear()
         self.in_a_row = None
 
@@ -276,11 +281,14 @@ class FailureMemory(Struct):
     def _match_same_error(self, attempt: Attempt, run: FailureRun) -> LoopMatch | None:
         if not attempt.has_seen(run.last_seq):
             return None
+        is_batch = attempt.only_said and relate_calls(run.arguments, attempt.arguments) in {"value", "number"}
         run.add(attempt, self.steps)
         # The attempts differ, the error does not: the first of them and the latest prove it.
         run.ids = [run.ids[0], attempt.event_id]
         is_similar = run.overlap >= _SIMILAR_CALL_OVERLAP
         enough = SAME_ERROR_SIMILAR_CALLS if is_similar else SAME_ERROR_OTHER_CALLS
+        if is_batch:
+            enough = FAILURES_IN_A_ROW  # one thing after another was refused
         if not is_report_due(run.count, enough) or run.halving.is_found or self._is_plain_repetition(run):
             return None
         run.is_reported = True

@@ -238,7 +238,7 @@ class Stagnation(LoopDetector):
 
 def _is_same_answer(answer: RepeatedAnswer, step: ToolStep) -> bool:
     before, now = answer.outcome, step.outcome
-    if before.equals(now) or before.equals_but_echo(now, answer.arguments, step.arguments):
+    if before.equals_but_measures(now) or before.equals_but_echo(now, answer.arguments, step.arguments):
         return True
     if asks_user(answer.tool):
         one, other = read_answer(before.sample), read_answer(now.sample)

@@ -6,15 +6,18 @@ from msgspec import Struct, field
 
 from steadyhelm.loops.halving import Halving
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, split_words, word_overlap
-from steadyhelm.loops.outcomes import CallOutcome, hash_error
-from steadyhelm.loops.steps import ToolStep
+from steadyhelm.loops.outcomes import CallOutcome, hash_error, looks_failed
+from steadyhelm.loops.steps import ToolStep, find_command
 
 # Calls with so few words cannot be told apart by them: the error alone counts.
 _MIN_WORDS_TO_COMPARE: Final = 3
 
 
 class Attempt(Struct, frozen=True):
-    """What is remembered of a call that failed, or whose result is not known yet."""
+    """What is remembered of a call that failed, or whose result is not known yet.
+
+    `only_said` is whether a tool said in plain words what became of one thing, and nobody marked an error.
+    """
 
     name: str
     event_id: str
@@ -22,6 +25,7 @@ class Attempt(Struct, frozen=True):
     started_seq: int | None
     arguments: bytes
     has_result: bool
+    only_said: bool = False
 
     @classmethod
     def from_step(cls, step: ToolStep) -> Self:
@@ -34,6 +38,7 @@ class Attempt(Struct, frozen=True):
             event.started_seq,
             step.arguments,
             step.outcome.known,
+            _is_only_said(step),
         )
 
     def has_seen(self, seq: int) -> bool:
@@ -79,6 +84,8 @@ class FailureRun(Struct):
     overlap: float = 1.0
     halving: Halving = field(default_factory=Halving)
     is_reported: bool = False
+    name: str = ""
+    only_said: bool = False
 
     @classmethod
     def start(cls, attempt: Attempt, step_number: int, segment: int, error: str = "") -> Self:
@@ -86,6 +93,7 @@ class FailureRun(Struct):
         ids, is_repetition = [attempt.event_id], attempt.has_result
         run = cls(attempt.arguments, segment, attempt.seq, step_number, ids, is_repetition, error)
         run.first_error, run.first_arguments = error, attempt.arguments
+        run.name, run.only_said = attempt.name, attempt.only_said
         run.halving.record(attempt.arguments)
         return run
 
@@ -107,3 +115,10 @@ class FailureRun(Struct):
             self.error_hash = hash_error(self.error)
             self.error = ""
         return self.error_hash == error_hash
+
+
+def _is_only_said(step: ToolStep) -> bool:
+    event, outcome = step.event, step.outcome
+    if event.error is not None or not outcome.failed or find_command(event.input_data) is not None:
+        return False
+    return not looks_failed(outcome.sample, is_error=False)

@@ -9,10 +9,11 @@ from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_bytes
 from steadyhelm.loops.echoes import is_equal_but_echo
 from steadyhelm.loops.failure_words import is_item, takes_item, tells_failure
+from steadyhelm.loops.measures import find_measures, grade_measures
 from steadyhelm.loops.phrases import Phrases, to_lower
 from steadyhelm.loops.progress import is_short_of_target, states_unfinished
 from steadyhelm.loops.similarity import VaryingWords, find_varying_words
-from steadyhelm.noise import is_equal_without_noise, mask_noise, mask_numbers
+from steadyhelm.noise import find_volatile_parts, is_equal_without_noise, mask_noise, mask_numbers
 
 _HEAD_CHARS: Final = 320
 _TAIL_CHARS: Final = 160
@@ -190,6 +191,12 @@ class CallOutcome(Struct, frozen=True):
 
     def equals(self, other: "CallOutcome") -> bool:
         """Return whether another call had the same outcome, volatile noise aside."""
+        return self.raw == other.raw or (
+            self.equals_but_measures(other) and self._compare_measures(other) is None
+        )
+
+    def equals_but_measures(self, other: "CallOutcome") -> bool:
+        """Return whether another call had the same outcome, volatile noise and measured times aside."""
         if self.raw == other.raw:
             return True
         # The patterns are costly: they are tried only on texts of about the same size.
@@ -203,12 +210,31 @@ class CallOutcome(Struct, frozen=True):
         """Return what differs from another outcome if that is nothing but identifiers, else None."""
         if self.failed != other.failed or abs(self.size - other.size) > _MAX_VARYING_CHARS:
             return None
+        measures = self._compare_measures(other)
+        if measures is not None and self.equals_but_measures(other):
+            return VaryingWords(("time",), find_volatile_parts(other.sample), *measures, 0, is_made_up=False)
+        varying = self._find_varying_words(other)
+        if varying is None or measures is None:
+            return varying
+        before, now = (*varying.numbers_before, *measures[0]), (*varying.numbers, *measures[1])
+        return varying._replace(numbers_before=before, numbers=now)
+
+    def _find_varying_words(self, other: "CallOutcome") -> VaryingWords | None:
         is_cut = max(self.size, other.size) > MAX_SAMPLE_CHARS
         varying = find_varying_words(self.sample, other.sample, cut_at=_HEAD_CHARS if is_cut else 0)
         if varying is None or not is_cut:
             return varying
         # What lies between the two parts is not known: it must be as long as before, or it has changed.
         return varying if varying.growth == other.size - self.size else None
+
+    def _compare_measures(self, other: "CallOutcome") -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """Return the grades of the times both measured; None where there are none, or one is waited for."""
+        if self.failed or self.raw == other.raw or self.size > MAX_SAMPLE_CHARS:
+            return None
+        before = find_measures(self.sample)
+        if not before or self.says_wait or len(now := find_measures(other.sample)) != len(before):
+            return None
+        return (0.0,) * len(before), grade_measures(before, now)
 
     def equals_but_echo(self, other: "CallOutcome", arguments: bytes, other_arguments: bytes) -> bool:
         """Return whether another call had the same outcome but for the words each call itself contained."""
