@@ -12,6 +12,7 @@ from steadyhelm.findings import DriftEvent
 from steadyhelm.loops.echoes import remove_echo
 from steadyhelm.loops.effects import is_screen_action
 from steadyhelm.loops.lines_read import LinesRead
+from steadyhelm.loops.lists_written import WrittenLists
 from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
     LoopDetector,
@@ -91,6 +92,7 @@ class StagnationMemory(Struct):
     lines: LinesRead = field(default_factory=LinesRead)
     questions: UserQuestions = field(default_factory=UserQuestions)
     documents: FetchedDocuments = field(default_factory=FetchedDocuments)
+    lists: WrittenLists = field(default_factory=WrittenLists)
 
     def observe(
         self, event: TraceEvent, answers: int | None = None, searches: int | None = None
@@ -104,6 +106,7 @@ class StagnationMemory(Struct):
         if self.segment.record_message(event):
             self._start_segment()
             self.rewordings.clear_notes()
+            self.lists.clear()
         return None
 
     def foresee(
@@ -139,7 +142,8 @@ class StagnationMemory(Struct):
         if (found is None or found.noticed_only) and not asks_user(step.event.action_name):
             enough = searches or SIMILAR_SEARCHES_OF_LOOP
             found = self.searches.observe(step, enough, is_foreseen=is_foreseen) or found
-        found = self.rewordings.observe(step) or self._match_question(step) or found
+        again = self.lists.observe(step)
+        found = self.rewordings.observe(step) or self._match_question(step) or again or found
         if found is None or found.noticed_only:
             found = self.lines.observe(step) or found
         document = self.documents.observe(step)
@@ -199,7 +203,8 @@ class Stagnation(LoopDetector):
 
     Equal short answers about another thing each time are a batch, and no loop; one target in other spellings
     and one list under other page numbers are no other things, and lines of a file read before are not new.
-    A task delegated, and a plan written, four times in other words to the same end count too.
+    A task delegated, and a plan written, four times in other words to the same end count too, and so does a
+    list whose items are written four times, whatever their order.
     Waiting and work done do not count.
 
     Args:

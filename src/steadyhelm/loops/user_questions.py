@@ -4,12 +4,10 @@ The wording of the question may change, and so may what is put around the answer
 question about another thing each time is another question, whatever is answered.
 """
 
-import contextlib
 import re
 from collections import Counter
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct, field
 
 from steadyhelm.loops.content_words import content_overlap, list_content_words
@@ -17,6 +15,7 @@ from steadyhelm.loops.fresh_names import is_made_up
 from steadyhelm.loops.loop_detector import LoopMatch
 from steadyhelm.loops.similarity import find_slot, list_identifiers, name_different_things
 from steadyhelm.loops.steps import ToolStep
+from steadyhelm.loops.targets import read_fields
 from steadyhelm.loops.user_answers import list_answer_words, read_assent
 
 SAME_QUESTION_OF_LOOP: Final = 4
@@ -123,8 +122,7 @@ def _list_texts(args: Any, depth: int = 0) -> list[str]:
 def _read_answer_text(output: Any) -> str:
     """Return what an answer says, without times, tags and the fields that stand beside it."""
     if isinstance(output, str) and output[:1] == "{":
-        with contextlib.suppress(msgspec.MsgspecError, RecursionError):  # else a text that begins so
-            output = msgspec.json.decode(output.encode("utf-8", "replace"))
+        output = read_fields(output.encode("utf-8", "replace")) or output
     said = " ".join(_list_answers(output))[:_MAX_ANSWER_CHARS]
     return _TAG.sub(" ", _TIME.sub(" ", said)).strip()
 
