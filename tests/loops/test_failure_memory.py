@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.detectors.failing_loop import FailureMemory
+from steadyhelm.loops.repetitions import RepetitionMemory
 from steadyhelm.testing.traces import events
 
 BROKEN = "FAILED tests/test_a.py::test_one - assert 1 == 2\n1 failed in 0.{}2s"
@@ -142,6 +143,79 @@ class TestFailingCall:
         Calls issued together fail together: one decision.
         """
         assert [] == seen([failing("fetch", {"url": f"{n}"}, "no route") for n in range(8)])
+
+
+class TestFallingNumbers:
+    LEFT = (900, 780, 660, 540, 420, 300, 180, 60, 20, 10)
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "transfer closed with {} MB remaining",
+            "curl: (18) transfer closed with {}000000 bytes remaining to read",
+            "connection reset, {} MB remaining",
+            "error: {} lockers are still unassigned",
+        ],
+    )
+    def test_the_same_call(self, error):
+        """
+        Where one number in the error of a call falls each time, trying again brings it nearer to its end.
+        """
+        steps = [
+            shell("curl -C - -O https://data.example/set.tar", error=error.format(it)) for it in self.LEFT
+        ]
+
+        assert [] == seen(*steps)
+        assert [] == reported(RepetitionMemory(), run(*steps))
+
+    def test_other_calls(self):
+        """
+        Falling numbers of one error are progress under other commands too, and none left is no failure.
+        """
+        steps = [
+            step
+            for n, it in enumerate((12, 9, 7, 3, 2, 0))
+            for step in (shell(f"ulimit -n {n}", ""), shell(f"ab -n 50 -w {n}", f"Failed requests: {it}"))
+        ]
+
+        assert [] == seen(*steps)
+
+    @pytest.mark.parametrize(
+        "numbers", [(5, 6, 7), (900, 780, 850, 640), (900, 900, 900), (12, 3, 12, 3), (60, 60, 61, 50)]
+    )
+    def test_numbers_that_do_not_fall(self, numbers):
+        """
+        A number that rises, stays, or goes up and down counts nothing that is left.
+        """
+        steps = [failing("sync", {"set": "a"}, f"the store refused {it} boxes") for it in numbers]
+
+        assert seen(*steps) or reported(RepetitionMemory(), run(*steps))
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "wrong code, {} attempts remaining",
+            "wrong code, attempts left: {}",
+            "syntax error at line {}",
+            "the account is closed for {} days",
+        ],
+    )
+    def test_attempts_places_and_times(self, error):
+        """
+        What is left of attempts and time falls by itself, and a place is no count.
+        """
+        assert [2, 3] == seen(*[failing("sign_in", {"as": "me"}, error.format(9 - n)) for n in range(4)])
+
+    def test_a_number_of_the_call(self):
+        """
+        A number that the call itself names is no news.
+        """
+        steps = [
+            failing("rent", {"boxes": it, "name": "a", "size": "xl"}, f"no {it} boxes left to rent")
+            for it in (90, 80, 70, 60)
+        ]
+
+        assert seen(*steps)
 
 
 class TestSameError:

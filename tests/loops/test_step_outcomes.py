@@ -20,6 +20,8 @@ class TestFailed:
         [
             "Error: no such user",
             "fatal: not a git repository",
+            "Failed requests: 12",
+            "Error: 0x80070005",
             "Traceback (most recent call last):\n  File",
             "bash: foo: command not found",
             "cat: a.py: No such file or directory",
@@ -50,6 +52,8 @@ class TestFailed:
         [
             "0 errors",
             "12 passed, 0 failed",
+            "Failed requests: 0",
+            "Errors: 0, warnings: 2",
             "12 passed",
             "try:\n    import x\nexcept ImportError:\n    x = None",
             "errors.py\nmain.py",

@@ -18,6 +18,7 @@ from steadyhelm.fingerprints import hash_call
 from steadyhelm.loops.echoes import is_equal_but_echo
 from steadyhelm.loops.failure_words import takes_item
 from steadyhelm.loops.failures import Attempt, FailedCall, FailureRun
+from steadyhelm.loops.falling import FallingNumbers
 from steadyhelm.loops.fresh_names import mask_made_up_names
 from steadyhelm.loops.guessed_tools import GuessedTools
 from steadyhelm.loops.loop_detector import (
@@ -72,6 +73,7 @@ class FailureMemory(Struct):
     guesses: GuessedTools = field(default_factory=GuessedTools)
     rounds: RoundMemory = field(default_factory=RoundMemory)
     renamed: dict[int, FailedCall] = field(default_factory=dict)
+    falling: FallingNumbers = field(default_factory=FallingNumbers)
 
     def observe(self, event: TraceEvent) -> LoopMatch | None:
         """Record an event, and return what it fails at again, if anything; the surest of several."""
@@ -122,6 +124,8 @@ class FailureMemory(Struct):
             if outcome.known:
                 self._record_success(step)
             return None
+        if outcome.known and step.kind != "wait" and self.falling.record(step):
+            self._record_progress(step.call_key)
         if outcome.outage and step.kind != "wait":
             return self._match_outage(step)
         return self._record_failure(step) if step.is_real_failure else None
@@ -145,6 +149,8 @@ class FailureMemory(Struct):
 
     def _record_success(self, step: ToolStep) -> None:
         call_key = step.call_key
+        if self.falling.courses:
+            self.falling.forget(call_key)
         if self.renamed:
             self._record_renamed_success(step)
         if self.outages:
@@ -173,10 +179,7 @@ class FailureMemory(Struct):
             _keep(self.calls, step.call_key, self._first_failure(step))
             return None
         if self._has_progressed(step):
-            self.calls.pop(step.call_key, None)
-            self.commands.pop(step.call_key, None)
-            self.errors.clear()
-            self.in_a_row = None
+            self._record_progress(step.call_key)
         found = (
             self._match_call(step, attempt),
             self._match_command(step, attempt) or self._match_renamed(step, attempt),
@@ -194,6 +197,14 @@ class FailureMemory(Struct):
             return False
         before = self.calls.get(step.call_key)
         return before is None or not before.outcome.equals(step.outcome)
+
+    def _record_progress(self, call_key: int) -> None:
+        """Begin anew: the call failed in a way that is nearer to success, or another one."""
+        self.calls.pop(call_key, None)
+        self.commands.pop(call_key, None)
+        self.outages.pop(call_key, None)
+        self.errors.clear()
+        self.in_a_row = None
 
     def _has_progressed(self, step: ToolStep) -> bool:
         """Return whether this call failed before with another number of failures, or before the user spoke.

@@ -133,7 +133,8 @@ _UNCHANGED_PHRASES: Final = Phrases(
 _FAILURE_COUNTS: Final = re.compile(
     r"\b(\d+) (?:tests? |checks? |type )?(?:failed|failures?|failing|errors?|problems?|issues?|warnings?"
     r"|violations?|offen[cs]es?|mistakes?|mismatches)\b"
-    r"|\b(?:failed|failures?|errors?|problems?|warnings?)\W{1,3}(\d+)\b"
+    r"|\b(?:failed(?: (?:requests|tests|checks|cases|jobs))?|failures?|errors?|problems?|warnings?)"
+    r"\W{1,3}(\d+)\b"
     # What a linter counts, at the beginning; a status such as 404 counts nothing.
     r"|\A\W{0,4}(?![45]\d\d\b)(\d+) "
 )
@@ -151,6 +152,8 @@ _ERROR_FIELDS: Final = frozenset({"error", "error_message", "errors"})
 _FAILED_TEST_PHRASES: Final = Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
 _FAILURE_AT_START: Final = re.compile(
     r"(?!\s{0,9}\{\s{0,9}\")\W*(?:error|traceback|fatal|exception|failure|failed)\b"
+    # "Failed requests: 0" counts none.
+    r"(?!(?: [a-z]{1,12}){0,2}\W{1,3}0(?:\W{0,2}\Z|[,;\n]))"
 )
 _REJECTION: Final = re.compile(
     r"\b(?:wrong|incorrect|invalid|declined|rejected|not accepted)\b[^\n]{0,80}\btry again\b"
