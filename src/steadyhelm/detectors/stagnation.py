@@ -23,6 +23,7 @@ from steadyhelm.loops.loop_detector import (
     split_words,
     word_overlap,
 )
+from steadyhelm.loops.notes import NoteMemory
 from steadyhelm.loops.outcomes import UNKNOWN, CallOutcome
 from steadyhelm.loops.questions import says_nothing, says_refused
 from steadyhelm.loops.rewordings import RewordingMemory
@@ -82,12 +83,16 @@ class RepeatedAnswer(Struct):
 
 
 class StagnationMemory(Struct):
-    """The latest answer of the tool in use, and the searches, delegations and plans of this segment."""
+    """The latest answer of the tool in use, and the searches, delegations and plans of this segment.
+
+    Notes are new work themselves, and outlast the segment.
+    """
 
     segment: SegmentTracker = field(default_factory=SegmentTracker)
     answer: RepeatedAnswer | None = None
     searches: SearchMemory = field(default_factory=SearchMemory)
     rewordings: RewordingMemory = field(default_factory=RewordingMemory)
+    notes: NoteMemory = field(default_factory=NoteMemory)
     steps: int = 0
     lines: LinesRead = field(default_factory=LinesRead)
     questions: UserQuestions = field(default_factory=UserQuestions)
@@ -105,7 +110,7 @@ class StagnationMemory(Struct):
             return self.observe_step(read_step(event), answers, searches)
         if self.segment.record_message(event):
             self._start_segment()
-            self.rewordings.clear_notes()
+            self.notes.clear()
             self.lists.clear()
         return None
 
@@ -143,7 +148,8 @@ class StagnationMemory(Struct):
             enough = searches or SIMILAR_SEARCHES_OF_LOOP
             found = self.searches.observe(step, enough, is_foreseen=is_foreseen) or found
         again = self.lists.observe(step)
-        found = self.rewordings.observe(step) or self._match_question(step) or again or found
+        found = self.notes.observe(step) or self.rewordings.observe(step) or found
+        found = self._match_question(step) or again or found
         if found is None or found.noticed_only:
             found = self.lines.observe(step) or found
         document = self.documents.observe(step)

@@ -2,6 +2,8 @@
 
 import functools
 import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 _MAX_CONTENT_WORDS: Final = 64
@@ -9,6 +11,7 @@ _STEM_CHARS: Final = 6
 _MIN_STEM_CHARS: Final = 4
 _MIN_SHARED_SHARE: Final = 0.35
 
+_MAX_OWN_WORDS: Final = 2
 _MAX_PROMISE_CHARS: Final = 160
 
 _ANY_WORD: Final = re.compile(r"[^\W\d_]+|\d+")
@@ -118,3 +121,14 @@ def says_nothing_else(one: frozenset[str], other: frozenset[str]) -> bool:
     """
     common = len(one & other)
     return common >= 2 and common == min(len(one), len(other)) and len(one ^ other) <= 2  # noqa: PLR2004 - a word alone may be chance
+
+
+def names_one_thing_each(texts: Sequence[frozenset[str]]) -> bool:
+    """Return whether each of these texts names one thing that none of the others names: they are a batch.
+
+    >>> names_one_thing_each([frozenset({"rain", it}) for it in ("bergen", "oslo", "graz")])
+    True
+    """
+    named = Counter(word for it in texts for word in it)
+    own = [sum(named[word] == 1 for word in it) for it in texts]
+    return all(1 <= it <= _MAX_OWN_WORDS for it in own)

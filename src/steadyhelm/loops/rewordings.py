@@ -2,17 +2,20 @@
 
 import functools
 import re
-from collections import Counter
 from typing import Any, Final
 
 from msgspec import Struct, field
 
-from steadyhelm.fingerprints import encode_canonical, hash_call
-from steadyhelm.loops.content_words import content_overlap, list_content_words, thought_overlap
+from steadyhelm.loops.content_words import (
+    content_overlap,
+    list_content_words,
+    names_one_thing_each,
+    thought_overlap,
+)
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.questions import read_question, says_nothing
-from steadyhelm.loops.similarity import find_slot, list_identifiers, name_different_things
-from steadyhelm.loops.steps import ToolStep, asks_for_state, find_command, find_path
+from steadyhelm.loops.similarity import find_slot
+from steadyhelm.loops.steps import ToolStep, asks_for_state
 from steadyhelm.noise import mask_noise
 
 SAME_TASKS_OF_LOOP: Final = 4
@@ -24,10 +27,8 @@ _MAX_TEXT_CHARS: Final = 1000
 _SIMILAR_TASK: Final = 0.5
 _LOOSELY_SIMILAR_TASK: Final = 0.2
 _MIN_SUBJECT_WORDS: Final = 2
-_MAX_OWN_WORDS: Final = 2
 _SIMILAR_ANSWER: Final = 0.4
 _SIMILAR_PLAN: Final = 0.6
-_SIMILAR_NOTE: Final = 0.6
 
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _DELEGATION_WORDS: Final = frozenset(
@@ -37,11 +38,6 @@ _DELEGATION_WORDS: Final = frozenset(
 _TASK_ARGUMENTS: Final = (
     "task", "prompt", "instructions", "instruction", "objective", "goal", "request", "message", "query",
     "question", "input", "description", "assignment", "brief",
-)  # fmt: skip
-_NOTE_WORDS: Final = frozenset(
-    {"note", "notes", "memo", "memory", "memorize", "remember", "summary", "summarize", "summarise", "report",
-     "reply", "respond", "say", "send", "message", "post", "announce", "notify", "comment", "speak", "save",
-     "store", "write", "record"}
 )  # fmt: skip
 _STATUS: Final = re.compile(r"\b(?:completed?|done|in[_ -]progress|finished|pending|cancelled)\b|\[[xX~/]\]")
 
@@ -63,31 +59,18 @@ class WrittenPlan(Struct):
 
 
 class RewordingMemory(Struct):
-    """The latest delegations of this segment, and the plans written since anything was done.
-
-    `notes` are texts written down at once after each other by one tool, each of which is work done.
-    """
+    """The latest delegations of this segment, and the plans written since anything was done."""
 
     delegations: list[Delegation] = field(default_factory=list)
     plans: list[WrittenPlan] = field(default_factory=list)
-    notes: list[WrittenPlan] = field(default_factory=list)
-    note_target: int = 0
 
     def clear(self) -> None:
-        """Forget everything but the notes, which are new work themselves."""
+        """Forget everything."""
         self.delegations.clear()
         self.plans.clear()
 
-    def clear_notes(self) -> None:
-        """Forget the notes: something else was done, or the user spoke."""
-        if self.notes:
-            self.notes = []
-
     def observe(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return a match when a task or a plan comes again in other words."""
-        if _is_note(step):
-            return self._match_note(step)
-        self.clear_notes()
         if _is_delegation(step.event.action_name):
             task = _find_task(step)
             if task is not None:
@@ -117,7 +100,9 @@ class RewordingMemory(Struct):
         if known and 2 * max(map(known.count, known)) > len(slots):
             return None  # one task about another thing each time
         count = len(similar) + 1
-        if count < SAME_TASKS_OF_LOOP or _is_batch([*(it.task for it in similar), task]):
+        if count < SAME_TASKS_OF_LOOP or names_one_thing_each(
+            [list_content_words(it) for it in (*(it.task for it in similar), task)]
+        ):
             return None
         return LoopMatch(
             pattern="reworded task",
@@ -125,33 +110,6 @@ class RewordingMemory(Struct):
             patience=SAME_TASKS_OF_LOOP,
             event_ids=(*(it.event_id for it in similar), event.event_id),
             message=f"{event.action_name} was given one task {count} times in other words, to the same end",
-        )
-
-    def _match_note(self, step: ToolStep) -> LoopMatch | None:
-        """Match one thing that is written down, sent or saved again at once in other words."""
-        text = read_question(step.arguments)[:_MAX_TEXT_CHARS]
-        words, names = list_content_words(text), list_identifiers(text)
-        tool, event = step.event.action_name, step.event
-        target = find_addressee(step)
-        if self.note_target != target:
-            self.clear_notes()
-            self.note_target = target
-        similar = [
-            it
-            for it in self.notes
-            if content_overlap(list_content_words(it.text), words) >= _SIMILAR_NOTE
-            and not name_different_things(list_identifiers(it.text), names)
-        ]
-        self.notes = [*self.notes, WrittenPlan(text, event.event_id)][-_MAX_KEPT:]
-        count = len(similar) + 1
-        if count < SAME_PLANS_OF_LOOP or _is_batch([*(it.text for it in similar), text]):
-            return None
-        return LoopMatch(
-            pattern="reworded note",
-            count=count,
-            patience=SAME_PLANS_OF_LOOP,
-            event_ids=(*(it.event_id for it in similar), event.event_id)[-MAX_EVIDENCE_IDS:],
-            message=f"{tool} was given nearly the same {count} times, with nothing done in between",
         )
 
     def _match_plan(self, step: ToolStep) -> LoopMatch | None:
@@ -174,32 +132,6 @@ class RewordingMemory(Struct):
             event_ids=(*(it.event_id for it in similar), event.event_id)[-MAX_EVIDENCE_IDS:],
             message=f"{event.action_name} wrote nearly the same {count} times, with nothing done in between",
         )
-
-
-def find_addressee(step: ToolStep) -> int:
-    """Return a checksum of the tool that takes a text and of everything but the text: to whom, about what."""
-    args = step.event.input_data
-    longest = max((value for value in args.values() if isinstance(value, str)), key=len)
-    beside = {name: value for name, value in args.items() if value is not longest}
-    return hash_call(step.event.action_name, encode_canonical(beside))
-
-
-def _is_note(step: ToolStep) -> bool:
-    """Return whether a step writes down a text, to no file, and is told no more than that it was done."""
-    if step.kind != "work" or not _is_note_tool(step.event.action_name):
-        return False
-    outcome, args = step.outcome, step.event.input_data
-    if not outcome.known or outcome.failed or not outcome.is_short or not isinstance(args, dict):
-        return False
-    if find_path(args) is not None or find_command(args) is not None:
-        return False
-    texts = [value for value in args.values() if isinstance(value, str)]
-    return any(value.count(" ") + 1 >= _MIN_TASK_WORDS for value in texts)
-
-
-@functools.lru_cache(maxsize=256)
-def _is_note_tool(name: str) -> bool:
-    return any(word.lower() in _NOTE_WORDS for word in _WORD_IN_NAME.findall(name[:100]))
 
 
 def _find_task(step: ToolStep) -> str | None:
@@ -227,14 +159,6 @@ def _is_same_task(before: Delegation, task: str, answer: str) -> bool:
     # A verdict in fixed words says nothing of what it is about.
     is_one_subject = answer != before.answer and len(about & about_before) >= _MIN_SUBJECT_WORDS
     return overlap >= _LOOSELY_SIMILAR_TASK and is_one_subject
-
-
-def _is_batch(tasks: list[str]) -> bool:
-    """Return whether each of these tasks names one thing that none of the others names."""
-    words = [list_content_words(task) for task in tasks]
-    named = Counter(word for it in words for word in it)
-    own = [sum(named[word] == 1 for word in it) for it in words]
-    return all(1 <= it <= _MAX_OWN_WORDS for it in own)
 
 
 def _is_same_plan(one: frozenset[str], other: frozenset[str]) -> bool:
