@@ -102,7 +102,7 @@ class FailureRun(Struct):
         words, before = split_words(attempt.arguments), split_words(self.arguments)
         if max(len(words), len(before)) >= _MIN_WORDS_TO_COMPARE:
             self.overlap = min(self.overlap, word_overlap(words, before))
-        self.is_repetition &= words == before
+        self.is_repetition &= attempt.arguments == self.arguments
         self.arguments = attempt.arguments
         self.halving.record(attempt.arguments)
         self.count += 1

@@ -62,8 +62,11 @@ _NOTHING_NEW_PHRASES: Final = Phrases(
     ),
 )
 """What a tool says that is asked whether something has come."""
-_STATE_ALONE: Final = re.compile(r"\W*(?!failing|missing|nothing|string)[a-z]{2,20}ing\W*")
-"""A text that is nothing but what is being done, such as "deploying"."""
+_STATE_ALONE: Final = re.compile(
+    r"\W*(?!failing|missing|nothing|string)[a-z]{2,20}ing\W*\Z"
+    r"|\W*(?:running|processing|working|thinking|analy[sz]ing|building|computing)\b\W{0,4}[.\u2026;\n]"
+)
+"""A text that is nothing but what is being done, such as "deploying", or begins with that."""
 _OUTAGE_PHRASES: Final = Phrases(
     ("429", "502", "503", "504", "529", "limit", "too many", "overloaded", "quota", "capacity",
      "unavailable", "time", "connection", "deadlock", "again ", "locked", "throttl", "econn", "eai_again",
@@ -272,7 +275,7 @@ class CallOutcome(Struct, frozen=True):
         if not 0 < self.size < _MAX_WAIT_ANSWER_CHARS:
             return False
         lowered = to_lower(self.sample)
-        if _WAIT_PHRASES.occur_in(lowered) or _STATE_ALONE.fullmatch(lowered) is not None:
+        if _WAIT_PHRASES.occur_in(lowered) or _STATE_ALONE.match(lowered) is not None:
             return True
         return not self.failed and states_unfinished(lowered) and not self.says_final
 

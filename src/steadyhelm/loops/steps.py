@@ -51,6 +51,9 @@ _JOBS: Final = frozenset(
 _SEARCH_WORDS: Final = frozenset({"lookup", "search"})
 _PLAN_WORDS: Final = frozenset({"todo", "todos", "task", "tasks", "plan", "think", "thought", "reflect"})
 _DELEGATION_WORDS: Final = frozenset({"agent", "agents", "delegate", "handoff", "subagent"})
+_HANDOFF_WORDS: Final = frozenset(
+    {"escalate", "forward", "handoff", "handover", "route", "switch", "transfer"}
+)
 _TRANSFER_WORDS: Final = frozenset({"transfer", "to"})
 _WAIT_WORDS: Final = frozenset({"wait", "sleep", "poll", "await", "watch"})
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -105,6 +108,7 @@ _SHELL_WORK_FLAGS: Final = frozenset({"--fix", "--write", "--in-place", "--apply
 _SHELL_REDIRECT: Final = re.compile(r"[^0-9&>=-]>{1,2}\s*(?!/dev/null)[\w./~$\"']")
 _TAKES_NEXT: Final = re.compile(
     r"\s*(?:cd [^;&|]+ && )?(?:git bisect (?:good|bad|skip|old|new)"
+    r"|git (?:checkout|switch)(?: -q| --quiet| -d| --detach)* (?:v?\d[\w.-]*|[0-9a-f]{7,40}|HEAD[~^]\d*)\s*\Z"
     r"|git (?:rebase|am|cherry-pick) --(?:continue|skip)"
     r"|alembic (?:upgrade|downgrade) [+-]\d)"
 )
@@ -269,10 +273,7 @@ class ToolStep:
                 self.kind = "wait"
         # Whether it changed something, as far as that is known.
         self.is_work_done = (
-            self.kind == "work"
-            and self.outcome.known
-            and not self.outcome.failed
-            and not self.outcome.says_unchanged
+            self.kind == "work" and not self.outcome.failed and not self.outcome.says_unchanged
         )
 
     @property
@@ -378,6 +379,27 @@ def _find_asides(names: tuple[str, ...], kind: StepKind) -> frozenset[str]:
     return asides if len(asides) < len(names) else frozenset()
 
 
+def _drop_inner_asides(args: dict[str, Any], kind: StepKind) -> dict[str, Any]:
+    """Return arguments without asides in objects, and without objects of nothing else."""
+    for name, value in list(args.items()):
+        if not isinstance(value, dict) or not value:
+            continue
+        inner = {key: it for key, it in value.items() if not (isinstance(key, str) and _is_aside(key, kind))}
+        if len(inner) == len(value):
+            continue
+        args = {key: it for key, it in args.items() if key != name}
+        if inner:
+            args[name] = inner
+    return args
+
+
+@functools.lru_cache(maxsize=256)
+def _is_handoff(name: str) -> bool:
+    """Return whether a tool hands the conversation over to somebody whom its name names."""
+    words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
+    return "to" in words and not words.isdisjoint(_HANDOFF_WORDS)
+
+
 def _is_aside(name: str, kind: StepKind) -> bool:
     """Return whether an argument of this name says nothing of what a call of this kind is about.
 
@@ -407,6 +429,9 @@ def _read_call(event: TraceEvent, kind: StepKind) -> tuple[int, bytes | None]:
             asides = _find_asides(tuple(args), kind)
             if asides:
                 meant = {name: value for name, value in args.items() if name not in asides}
+            meant = _drop_inner_asides(meant, kind)
+        elif _is_handoff(event.action_name) and _is_aside(next(iter(args), ""), "look"):
+            meant = {}  # who is handed over to is in the name, and why is no other call
         url = meant.get("url")
         if isinstance(url, str) and "?" in url and _VOLATILE_PARAMETER.search(url):
             meant = {**meant, "url": _VOLATILE_PARAMETER.sub("", url)}
