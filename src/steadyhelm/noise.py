@@ -65,6 +65,9 @@ _VOLATILE: Final = re.compile(
     rf"(?=[A-Za-z])(?:(?<![A-Za-z])(?:{_AT_WORD})|(?<=[A-Za-z])(?:{_IN_WORD}))"
     rf"|(?=/){_TEMPORARY_PATH}|(?=\d)(?:{_NUMERIC})"
 )
+MADE_UP_CHARACTERS: Final = b"0123456789abcdefABCDEF:.-+TZPM"
+"""What times and identifiers consist of: the other letters of a text tell whether it has changed."""
+
 _MAX_CACHED_CHARS: Final = 512
 _TEXTS_CACHED: Final = 32
 _NUMBER: Final = re.compile(r"(?<![0-9a-fA-F])[a-fA-F]*\d[0-9a-fA-F]*")

@@ -13,7 +13,13 @@ from steadyhelm.loops.questions import says_same_nothing
 from steadyhelm.loops.similarity import VaryingWords, is_course, mask_made_up, takes_next
 from steadyhelm.loops.steps import ToolStep
 from steadyhelm.loops.waiting import Intervals
-from steadyhelm.noise import find_volatile_parts, mask_noise, mask_numbers
+from steadyhelm.noise import (
+    MADE_UP_CHARACTERS,
+    find_volatile_parts,
+    is_equal_without_noise,
+    mask_noise,
+    mask_numbers,
+)
 
 _MAX_CALLS: Final = 96
 _MAX_OLDER_CALLS: Final = 1024
@@ -25,6 +31,7 @@ _MAX_PIECES: Final = 64
 _MAX_PIECES_KEPT: Final = 192
 _MAX_NEW_PIECES: Final = 2
 _MAX_EARLIER_RESULTS: Final = 3
+_MAX_EARLIER_CHARS: Final = 240
 
 _UNSEEN_TAG: Final = re.compile(r"<(?:script|link|meta|style|img|svg|noscript)\b[^<>]*>", re.IGNORECASE)
 _PIECE_END: Final = re.compile(r"[<>\n]+|(?<=[.!?])\s+")
@@ -77,12 +84,23 @@ class RotatingPage(Struct):
 
 
 class EarlierResult(Struct, frozen=True, array_like=True):
-    """A result that a call had before its latest one: a checksum without noise, its hash, count and event."""
+    """A result that a call had before its latest one: its beginning, its hash, its count and one event.
 
-    masked: int
+    `letters` is a checksum of its letters, which noise hardly changes.
+    """
+
+    sample: str
+    letters: int
     raw: int
     count: int
     first_id: str
+
+    def equals(self, outcome: CallOutcome, letters: int) -> bool:
+        """Return whether a result is this one, noise aside; most others differ in their letters."""
+        if self.letters != letters:
+            return False
+        sample = outcome.sample[:_MAX_EARLIER_CHARS]
+        return self.sample == sample or is_equal_without_noise(self.sample, sample)
 
 
 class RepeatedCall(Struct):
@@ -148,8 +166,8 @@ class RepeatedCall(Struct):
         outcome = step.outcome
         if not self.earlier or not outcome.known or step.kind == "wait" or takes_next(step.event.action_name):
             return None
-        masked = _hash_masked(outcome)
-        found = next((it for it in self.earlier if it.masked == masked), None)
+        letters = _hash_letters(outcome)
+        found = next((it for it in self.earlier if it.equals(outcome, letters)), None)
         if found is None or (step.kind == "look" and _is_other_number(self.outcome, outcome)):
             return None
         record = self.start(step, step_number, news, busy_s)
@@ -161,7 +179,9 @@ class RepeatedCall(Struct):
         return record
 
     def _to_earlier(self) -> EarlierResult:
-        return EarlierResult(_hash_masked(self.outcome), self.outcome.raw, self.count, self.ids[0])
+        outcome = self.outcome
+        sample = outcome.sample[:_MAX_EARLIER_CHARS]
+        return EarlierResult(sample, _hash_letters(outcome), outcome.raw, self.count, self.ids[0])
 
     def _find_number_of_deed(self, step: ToolStep) -> tuple[str, ...] | None:
         made = find_new_ids(self.outcome.sample, step.outcome.sample) if is_deed(step) else None
@@ -279,9 +299,9 @@ class CallMemory(Struct):
         return RepeatedCall(outcome, old.seq, old.step, [old.first_id], times, count=old.count)
 
 
-def _hash_masked(outcome: CallOutcome) -> int:
-    """Return a checksum of a result without noise."""
-    return crc32(f"{outcome.size // 16} {mask_noise(outcome.sample)}".encode("utf-8", "replace"))
+def _hash_letters(outcome: CallOutcome) -> int:
+    """Return a checksum of the letters of a result that are in no number, time or identifier."""
+    return crc32(outcome.sample.encode("utf-8", "replace").translate(None, MADE_UP_CHARACTERS))
 
 
 def _is_other_number(one: CallOutcome, other: CallOutcome) -> bool:

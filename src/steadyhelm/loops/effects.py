@@ -12,15 +12,13 @@ from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, CallOutcome, extract_text
 from steadyhelm.loops.retried_actions import RetriedAction, read_state
 from steadyhelm.loops.steps import ToolStep
-from steadyhelm.noise import mask_noise, mask_numbers
+from steadyhelm.noise import MADE_UP_CHARACTERS, mask_noise, mask_numbers
 
 SAME_VIEWS_OF_LOOP: Final = 4
 
 _MAX_VIEWS: Final = 8
 _MIN_VIEW_CHARS: Final = 24
 _MAX_VIEW_CHARS: Final = 16_384
-_MADE_UP_CHARS: Final = b"0123456789abcdefABCDEF:.-+TZPM"
-"""What times and identifiers consist of: the other letters of a text tell whether it has changed."""
 _MIN_PAGE_LINES: Final = 3
 _MIN_TARGET_CHARS: Final = 4
 _MAX_TARGET_CHARS: Final = 200
@@ -180,7 +178,7 @@ def _looks_same(before: CallOutcome, now: CallOutcome) -> bool:
 def _hash_letters(step: ToolStep) -> int:
     """Return a checksum of the letters of a long result, without digits and what a machine may make up."""
     text = extract_text(step.event.output_data)[:_MAX_VIEW_CHARS]
-    return crc32(text.encode("utf-8", "replace").translate(None, _MADE_UP_CHARS))
+    return crc32(text.encode("utf-8", "replace").translate(None, MADE_UP_CHARACTERS))
 
 
 def _shows_page(step: ToolStep) -> bool:
