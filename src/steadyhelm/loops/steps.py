@@ -273,7 +273,10 @@ class ToolStep:
                 self.kind = "wait"
         # Whether it changed something, as far as that is known.
         self.is_work_done = (
-            self.kind == "work" and not self.outcome.failed and not self.outcome.says_unchanged
+            self.kind == "work"
+            and self.outcome.known
+            and not self.outcome.failed
+            and not self.outcome.says_unchanged
         )
 
     @property
