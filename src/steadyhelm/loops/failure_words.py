@@ -177,9 +177,10 @@ def _names_crash(lowered: str, size: int, arguments: Any) -> bool:
         return True
     if not isinstance(arguments, dict) or _COMMAND_ARGUMENT_SET.isdisjoint(arguments):
         return False
-    return (("npm err" in lowered or "panic" in lowered) and _TOOL_ERRORS.search(lowered) is not None) or (
-        "fault" in lowered and _CRASH_AT_END.search(lowered) is not None
-    )
+    end = lowered[-_CRASH_CHARS:]
+    if ("fault" in end or "dumped" in end) and _CRASH_AT_END.search(end) is not None:
+        return True
+    return ("npm err" in lowered or "panic" in lowered) and _TOOL_ERRORS.search(lowered) is not None
 
 
 def _says_refused(lowered: str, name: str, arguments: Any) -> bool:
