@@ -2,7 +2,7 @@
 
 import functools
 import re
-from typing import Any, Final
+from typing import Final
 
 from steadyhelm.loops.steps import ToolStep, find_command, find_path
 from steadyhelm.noise import mask_noise
@@ -26,10 +26,9 @@ _BEGINS_DEED: Final = frozenset(
 _LOOKS: Final = frozenset(
     {"details", "get", "history", "info", "list", "logs", "lookup", "search", "show", "status"}
 )
-# These do something with a file, and what they are told needs no more than its name.
-_WITH_FILE: Final = frozenset(
-    {"dispatch", "email", "fax", "mail", "print", "send", "share", "trigger", "upload"}
-)
+# These send a file somewhere; the first of them are told no more than one name.
+_NAMED_IN_A_WORD: Final = frozenset({"dispatch", "fax", "print", "trigger", "upload"})
+_WITH_FILE: Final = _NAMED_IN_A_WORD | {"email", "mail", "send", "share"}
 # Of these several may be wanted: one call hands out one at a time.
 _SEVERAL: Final = frozenset(
     """
@@ -65,12 +64,13 @@ def is_deed(step: ToolStep) -> bool:
     if not (_is_deed_by_name(name) if step.kind == "work" else step.kind == "look" and _begins_deed(name)):
         return False
     if isinstance(args, str):
-        return bool(args) and (_goes_with_file(name) or _says_what(args))
+        args = {"": args}
     if not isinstance(args, dict) or find_command(args) is not None:
         return False
-    if _goes_with_file(name):
-        return any(isinstance(it, str) and it for it in args.values())
-    return find_path(args) is None and any(map(_says_what, args.values()))
+    if find_path(args) is not None:
+        return _has_word(name, _WITH_FILE)
+    says_what = bool if _has_word(name, _NAMED_IN_A_WORD) else _says_what
+    return any(isinstance(it, str) and says_what(it) for it in args.values())
 
 
 @functools.lru_cache(maxsize=256)
@@ -85,19 +85,16 @@ def _begins_deed(name: str) -> bool:
     return not _BEGINS_DEED.isdisjoint(words[:1]) and (_SEVERAL | _LOOKS).isdisjoint(words)
 
 
-@functools.lru_cache(maxsize=256)
-def _goes_with_file(name: str) -> bool:
-    return not _WITH_FILE.isdisjoint(_split_name(name))
+def _has_word(name: str, words: frozenset[str]) -> bool:
+    return not words.isdisjoint(_split_name(name))
 
 
 def _split_name(name: str) -> list[str]:
     return [word.lower() for word in _WORD_IN_NAME.findall(name[:100])]
 
 
-def _says_what(value: Any) -> bool:
+def _says_what(value: str) -> bool:
     """Return whether a value tells this deed from others of its kind: a text, or the name of one thing."""
-    if not isinstance(value, str):
-        return False
     return len(value.split()) >= _MIN_WORDS_OF_TEXT or any(map(str.isdigit, value))
 
 

@@ -12,8 +12,9 @@ import msgspec
 
 from steadyhelm.loops.phrases import Phrases
 
-_START_CHARS: Final = 120
-_SHORT_CHARS: Final = 240
+_START_CHARS: Final = 100
+_SHORT_CHARS: Final = 160
+_CRASH_CHARS: Final = 40
 
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _READING_WORDS: Final = frozenset(
@@ -33,6 +34,7 @@ _READING_COMMANDS: Final = frozenset(
 )
 _VERB_ARGUMENTS: Final = ("action", "op", "operation", "method")
 _COMMAND_ARGUMENTS: Final = ("command", "cmd")
+_COMMAND_ARGUMENT_SET: Final = frozenset(_COMMAND_ARGUMENTS)
 _TAKING_WORDS: Final = frozenset(
     {"claim", "consume", "dequeue", "dlq", "lpop", "next", "pop", "receive", "rpop"}
 )
@@ -86,28 +88,21 @@ _REFUSING: Final = re.compile(
 )
 _MAX_CALL_CHARS: Final = 2000
 
-_OBJECT_START: Final = re.compile(r"\s{0,9}\{")
-_OPEN_OBJECT: Final = r"\s*\{(?:[^{}\[\]]|\{\}|\[\]){0,360}?[\"']"
-_FLAG: Final = r"(?:ok|success|successful|succeeded)[\"']?\s{0,3}[:=]\s{0,3}[\"']?false\b"
-_FLAG_IN_OBJECT: Final = re.compile(_OPEN_OBJECT + _FLAG)
-_FLAG_AT_START: Final = re.compile(rf"[^a-z0-9{{\[]{{0,6}}{_FLAG}")
-_FLAG_ALONE: Final = re.compile(rf"\s*\{{\s*[\"']{_FLAG}[\"']?\s*\}}\s*\Z")
-_REASON_IN_OBJECT: Final = re.compile(
-    _OPEN_OBJECT
-    + r"(?:cause|description|details?|errors?|error_?message|explanation|hint|info|message|msg|note|problems?"
-    r"|reasons?|statusmessage|status_message|why)[\"']\s*:\s*(?:[\"'][^\"']|\{\s*[\"']|\[\s*[\"{'])"
-)
-_STATE_IN_OBJECT: Final = re.compile(
-    _OPEN_OBJECT
-    + r"(?:(?:outcome|result|state|status)[\"']\s{0,3}:\s{0,3}[\"'](?:aborted|crashed|declined|denied"
-    r"|error|fail(?:ed|ure)?"
-    r"|not[ _](?!found)\w+|refused|rejected|unsuccessful)[\"']"
+# Fields of an object, wherever they are: whether they are its own is counted.
+_FALSE_FIELD: Final = re.compile(r"([a-z_]{2,20})[\"']\s{0,3}:\s{0,3}[\"']?false\b")
+_BAD_STATE: Final = re.compile(
+    r"[\"'](?:(?:outcome|result|state|status)[\"']\s{0,3}:\s{0,3}[\"'](?:aborted|crashed|declined|denied|error"
+    r"|fail(?:ed|ure)?|not[ _](?!found)\w{1,30}|refused|rejected|unsuccessful)[\"']"
     r"|(?:code|http_?status|status|status_?code)[\"']\s{0,3}:\s{0,3}[\"']?[45]\d\d\b)"
 )
-_DEED_IN_OBJECT: Final = re.compile(
-    _OPEN_OBJECT + r"(?P<deed>[a-z]{2,20}(?:d|t|n))[\"']\s{0,3}:\s{0,3}[\"']?false\b"
+_REASON_FIELD: Final = re.compile(
+    r"[\"'](?:cause|description|details?|errors?|error_?message|explanation|hint|info|message|msg|note|problems?"
+    r"|reasons?|status_?message|why)[\"']\s{0,3}:\s{0,3}(?:[\"'][^\"']|\{\s{0,3}[\"']|\[\s{0,3}[\"{'])"
 )
-"""A deed that was not done, such as "paid": false."""
+_SUCCESS_FIELDS: Final = frozenset({"ok", "success", "successful", "succeeded"})
+_FLAG: Final = r"(?:ok|success|successful|succeeded)[\"']?\s{0,3}[:=]\s{0,3}[\"']?false\b"
+_FLAG_AT_START: Final = re.compile(rf"[^a-z0-9{{\[]{{0,6}}{_FLAG}")
+_FLAG_ALONE: Final = re.compile(rf"\s{{0,9}}\{{\s{{0,9}}[\"']{_FLAG}[\"']?\s{{0,9}}\}}\s{{0,9}}\Z")
 _NOTHING_TO_DO: Final = re.compile(
     r"\balready (?:a|active|an|applied|at|been|booked|closed|disabled|done|enabled|exists?|in|member"
     r"|open|present|set"
@@ -139,21 +134,34 @@ def tells_failure(lowered: str, size: int, name: str, arguments: Any, kind: str)
 
     `size` is the length of the whole result; name, arguments and kind are those of the call.
     """
+    reads = kind != "work" and _reads_by_name(name)
+    if lowered[:1] == "{":
+        is_told = not reads and _says_in_field(lowered, name)
+    elif reads:
+        return size <= _SHORT_CHARS and _NO_CONNECTION.match(lowered) is not None
+    else:
+        is_told = _says_in_words(lowered, size, name, arguments)
+    if not is_told or _does_something(name, arguments, kind):
+        return is_told
+    return size <= _SHORT_CHARS and _NO_CONNECTION.match(lowered) is not None
+
+
+def _says_in_words(lowered: str, size: int, name: str, arguments: Any) -> bool:
+    # Every result goes through here: plain searches come first, and patterns only where they find something.
     head = lowered[:_START_CHARS]
-    # Plain searches, written out: every result goes through them, and most hold none of these words.
-    is_not_done = (
-        "could" in head or "can" in head or "unable" in head or "failed to" in head
-    ) and _NOT_DONE.match(lowered) is not None
-    if is_not_done and size <= _SHORT_CHARS and _NO_CONNECTION.match(lowered):
+    if ("could" in head or "can" in head or "unable" in head or "failed to" in head) and (
+        _NOT_DONE.match(lowered) is not None
+    ):
         return True
-    says_so = is_not_done or _names_failed_deed(head, lowered) or _names_crash(lowered, size)
-    if says_so or (_OBJECT_START.match(lowered) is not None and _says_in_field(lowered, name)):
-        return _does_something(name, arguments, kind)
-    if "ed" in head and _DEED_REFUSED.match(lowered) is not None:
-        # To have refused something is what a call may be for.
-        is_meant = _REFUSING.search(f"{name} {arguments}"[:_MAX_CALL_CHARS].lower()) is not None
-        return not is_meant and _does_something(name, arguments, kind)
-    return False
+    return (
+        ("ed" in head and _may_say_refused(head, size) and _says_refused(lowered, name, arguments))
+        or _names_failed_deed(head, lowered)
+        or _names_crash(lowered, size, arguments)
+    )
+
+
+def _may_say_refused(head: str, size: int) -> bool:
+    return size <= _START_CHARS or "ed:" in head or "ed (" in head or "ed -" in head or "ed b" in head
 
 
 def _names_failed_deed(head: str, lowered: str) -> bool:
@@ -164,29 +172,62 @@ def _names_failed_deed(head: str, lowered: str) -> bool:
     )
 
 
-def _names_crash(lowered: str, size: int) -> bool:
-    return (
-        (("npm err" in lowered or "panic" in lowered) and _TOOL_ERRORS.search(lowered) is not None)
-        or ("fault" in lowered and _CRASH_AT_END.search(lowered) is not None)
-        or (size <= _SHORT_CHARS and _CRASHES.occur_in(lowered))
-    )
+def _names_crash(lowered: str, size: int, arguments: Any) -> bool:
+    if size <= _SHORT_CHARS and _CRASHES.occur_in(lowered):
+        return True
+    if not isinstance(arguments, dict) or _COMMAND_ARGUMENT_SET.isdisjoint(arguments):
+        return False
+    end = lowered[-_CRASH_CHARS:]
+    if ("fault" in end or "dumped" in end) and _CRASH_AT_END.search(end) is not None:
+        return True
+    return ("npm err" in lowered or "panic" in lowered) and _TOOL_ERRORS.search(lowered) is not None
+
+
+def _says_refused(lowered: str, name: str, arguments: Any) -> bool:
+    """Return whether it says that something was refused, where the call was not made to refuse it."""
+    if _DEED_REFUSED.match(lowered) is None:
+        return False
+    return _REFUSING.search(f"{name} {arguments}"[:_MAX_CALL_CHARS].lower()) is None
 
 
 def _says_in_field(lowered: str, name: str) -> bool:
     """Return whether one field of its own says that it was no success, and another one why."""
-    if "false" in lowered and _FLAG_ALONE.match(lowered):
-        return True
-    if _REASON_IN_OBJECT.match(lowered) is None or _NOTHING_TO_DO.search(lowered) is not None:
+    if not _has_false_flag(lowered, name) and not _has_bad_state(lowered, name):
         return False
-    if _STATE_IN_OBJECT.match(lowered) is not None:
-        return _REFUSING.search(name.lower()) is None
+    if _FLAG_ALONE.match(lowered) is not None:
+        return True
+    has_reason = any(_is_own(lowered, found.start()) for found in _REASON_FIELD.finditer(lowered))
+    return has_reason and _NOTHING_TO_DO.search(lowered) is None
+
+
+def _has_false_flag(lowered: str, name: str) -> bool:
     if "false" not in lowered:
         return False
-    deed = _DEED_IN_OBJECT.match(lowered)
-    is_own_deed = deed is not None and any(
-        word[:2].lower() == deed["deed"][:2] for word in _WORD_IN_NAME.findall(name[:100])
-    )
-    return is_own_deed or _FLAG_IN_OBJECT.match(lowered) is not None
+    for found in _FALSE_FIELD.finditer(lowered):
+        field = found[1]
+        if (field in _SUCCESS_FIELDS or _is_deed_of(name, field)) and _is_own(lowered, found.start()):
+            return True
+    return False
+
+
+def _has_bad_state(lowered: str, name: str) -> bool:
+    if not ("stat" in lowered or "result" in lowered or "outcome" in lowered or "code" in lowered):
+        return False
+    found = _BAD_STATE.search(lowered)
+    return found is not None and _is_own(lowered, found.start()) and _REFUSING.search(name.lower()) is None
+
+
+def _is_deed_of(name: str, field: str) -> bool:
+    """Return whether a field such as "paid" is the deed of a tool such as `pay`."""
+    if not field.endswith(("d", "t", "n")):
+        return False
+    return any(word[:2].lower() == field[:2] for word in _WORD_IN_NAME.findall(name[:100]))
+
+
+def _is_own(lowered: str, place: int) -> bool:
+    """Return whether what is at this place belongs to the object itself, and not to a part of it."""
+    depth = lowered.count("{", 0, place) - lowered.count("}", 0, place)
+    return depth == 1 and lowered.count("[", 0, place) == lowered.count("]", 0, place)
 
 
 def takes_item(name: str, arguments: Any) -> bool:

@@ -31,7 +31,7 @@ _READING_COMMAND: Final = re.compile(
 _MAX_VERDICT_CHARS: Final = 60
 _NEGATIVE: Final = re.compile(
     r"\b(?:no|not|none|nothing|never|nil|null|empty|unknown|missing|without|unchanged|cannot|un\w+able|still|wrong"
-    r"|fail\w*|error\w*|denied|refused|rejected|invalid|expired|blocked|locked|pending|waiting|0)\b|n't\b|\[\]|\{\}",
+    r"|fail\w*|error\w*|denied|refused|rejected|invalid|expired|blocked|locked|pending|waiting)\b|n't\b|\[\]|\{\}|\d",
     re.IGNORECASE,
 )
 
@@ -61,9 +61,9 @@ def is_acknowledgement(answer: str) -> bool:
 
 
 def is_verdict(answer: str) -> bool:
-    """Return whether a short answer says something, and nothing that is missing, wrong or awaited.
+    """Return whether a short answer says something, and nothing that is measured, missing, wrong or awaited.
 
-    >>> is_verdict("smoke test passed"), is_verdict("no entries"), is_verdict("")
+    >>> is_verdict("smoke test passed"), is_verdict("no entries"), is_verdict("412 ms")
     (True, False, False)
     """
     return 0 < len(answer) <= _MAX_VERDICT_CHARS and _NEGATIVE.search(answer) is None

@@ -317,10 +317,12 @@ def read_outcome(event: TraceEvent, kind: str = "look") -> CallOutcome:
         text = shown if error in shown else f"{shown}\n{error}"
     size = len(text)
     sample = text if size <= MAX_SAMPLE_CHARS else text[:_HEAD_CHARS] + text[-_TAIL_CHARS:]
-    ends = _cut_to_ends(text)
-    failed = looks_failed(ends, is_error=error is not None) or (
-        error is None and tells_failure(to_lower(ends), size, event.action_name, event.input_data, kind)
-    )
+    lowered = to_lower(_cut_to_ends(text))
+    if error is not None:
+        failed = _SIBLING_PHRASE not in lowered
+    else:
+        args = event.input_data
+        failed = _reports_failure(lowered) or tells_failure(lowered, size, event.action_name, args, kind)
     if failed and error is None and takes_item(event.action_name, event.input_data) and is_item(output):
         failed = False  # it is the item that failed once
     outage = failed and _is_outage(to_lower(text[:_HEAD_CHARS]))
@@ -339,8 +341,10 @@ def looks_failed(text: str, *, is_error: bool) -> bool:
     `is_error` says that the text is the error of the call, not its output.
     """
     lowered = to_lower(_cut_to_ends(text))
-    if is_error:
-        return _SIBLING_PHRASE not in lowered
+    return _SIBLING_PHRASE not in lowered if is_error else _reports_failure(lowered)
+
+
+def _reports_failure(lowered: str) -> bool:
     # Plain searches, written out: every result goes through them, and most hold none of these words.
     if (
         "error" in lowered
