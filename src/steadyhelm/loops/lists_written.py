@@ -260,5 +260,10 @@ def _mask_version(text: str) -> str:
 
     >>> _mask_version("plans/Capture-v3.md"), _mask_version("Revision 12"), _mask_version("page_3.md")
     ('plans/capture-~.md', '~', 'page_3.md')
+
+    A folder with a version holds another thing.
     """
+    folder, slash, name = text.lower().rpartition("/")
+    if slash and " " not in folder:
+        return folder + slash + _VERSION.sub("~", name)
     return _VERSION.sub("~", text.lower())
