@@ -184,6 +184,7 @@ class TestHealthyLists:
         hosts = [
             write(f"host_{n}/resolv.conf", "search lan\nnameserver one\nnameserver two") for n in range(8)
         ]
+        hosts += [write(f"api/v{n}/schema.txt", "type one\nname two") for n in range(8)]
         cups = [
             call("create_cup", {"name": f"Round {n}", "teams": ["Oslo", "Rome", "Graz"]}, "ok")
             for n in range(8)

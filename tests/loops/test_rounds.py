@@ -10,6 +10,8 @@ from steadyhelm.detectors.failing_loop import FailingLoop, FailureMemory
 from steadyhelm.events import RunInfo
 from steadyhelm.loops.fresh_names import find_renamed, is_made_up
 from steadyhelm.loops.rounds import RoundMemory
+from steadyhelm.loops.steps import ToolStep
+from steadyhelm.loops.undoing import sets_up, undoes
 
 
 def fresh(place, chars=8):
@@ -186,6 +188,27 @@ class TestHealthyRounds:
             ]
 
         assert set() == found(*rounds(order))
+
+    def test_each_of_a_list(self):
+        """
+        Orders looked at and cancelled one after the other are a batch, though "order" is a verb too.
+        """
+
+        def order(number):
+            name = f"ord_{fresh(number)}"
+            return [
+                call("get_order", {"id": name}, {"state": "late"}),
+                call("cancel_order", {"id": name}, "ok"),
+            ]
+
+        def first(number):
+            return [
+                call("list_orders", {"limit": 1}, {"id": fresh(number), "state": "late"}),
+                call("cancel_order", {"id": fresh(number)}, "cancelled"),
+            ]
+
+        assert set() == found(*rounds(order))
+        assert set() == found(*rounds(first))
 
     def test_a_queue(self):
         """
@@ -372,6 +395,49 @@ class TestFailingCommands:
         ]
 
         assert [] == reported(FailureMemory(), run(*steps))
+
+
+class TestKindsOfCalls:
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "git branch -D fix",
+            "git checkout -- .",
+            "git stash",
+            "docker rm -f w",
+            "rm -rf /tmp/x",
+            "conda env remove -n x",
+        ],
+    )
+    def test_commands_that_undo(self, command):
+        """
+        A command that deletes something or gives up changes undoes.
+        """
+        assert undoes(ToolStep(run(shell(command))[0]))
+
+    @pytest.mark.parametrize(
+        "command", ["git add .", "git log -- file", "git switch -c fix", "get_release_notes"]
+    )
+    def test_commands_that_do_not(self, command):
+        """
+        A command that adds something, or looks at it, undoes nothing.
+        """
+        assert not undoes(ToolStep(run(shell(command))[0]))
+
+    @pytest.mark.parametrize("tool", ["get_order", "cancel_order", "list_branch", "read_draft", "search"])
+    def test_tools_that_set_nothing_up(self, tool):
+        """
+        A tool that looks at a thing or cancels it does not set it up.
+        """
+        assert not sets_up(ToolStep(run(call(tool, {"id": 1}, "ok"))[0]))
+
+    def test_the_verb_in_an_argument(self):
+        """
+        The method of a request says what it does.
+        """
+        made, gone = (ToolStep(run(call("http", {"method": it}, "ok"))[0]) for it in ("POST", "DELETE"))
+
+        assert (True, False, True) == (sets_up(made), undoes(made), undoes(gone))
 
 
 class TestNames:

@@ -27,6 +27,7 @@ _MIN_ITEMS: Final = 2
 _MAX_ITEMS: Final = 200
 _MAX_CHARS: Final = 8000
 _MAX_ARGUMENT_BYTES: Final = 2048
+_MIN_LENGTH_DIFFERENCE: Final = 40
 _MAX_KEPT: Final = 12
 _MAX_STATES: Final = 200
 _MAX_DEPTH: Final = 6
@@ -79,10 +80,12 @@ class FirstWriting(Struct, frozen=True):
 class WrittenLists(Struct):
     """The lists written since anything else was done, as checksums, and how often one brought nothing new.
 
-    `states` are checksums of each item with each way it has stood, `place` is where the lists were written.
+    `states` are checksums of each item with each way it has stood. `place` is the tool and its answer,
+    `length` that of its latest arguments.
     """
 
     place: tuple[str, str] = ("", "")
+    length: int = 0
     first: FirstWriting | None = None
     written: list[int] = field(default_factory=list)
     states: list[int] = field(default_factory=list)
@@ -106,11 +109,16 @@ class WrittenLists(Struct):
                 self.clear()
             return None
         place = step.event.action_name, step.outcome.sample
-        if (self.written or self.first) and not _is_same_place(place, self.place):
-            self.clear()
-        self.place = place
         arguments = step.arguments
-        if not self.written and self.first is None and len(arguments) < _MAX_ARGUMENT_BYTES:
+        if (self.written or self.first) and not (
+            _is_like_length(len(arguments), self.length) and _is_same_place(place, self.place)
+        ):
+            self.clear()
+        self.place, self.length = place, len(arguments)
+        if len(arguments) >= _MAX_ARGUMENT_BYTES:
+            self.clear()  # they are cut off there: a list is shorter than a document
+            return None
+        if not self.written and self.first is None:
             self.first = FirstWriting(arguments, step.event.event_id)
             return None
         if self.first is not None:
@@ -163,6 +171,11 @@ def _decode(arguments: bytes) -> Any:
         return msgspec.json.decode(arguments)
     except (msgspec.MsgspecError, RecursionError):
         return None  # nested too deeply
+
+
+def _is_like_length(one: int, other: int) -> bool:
+    """Return whether two texts may hold the same items: most that do not differ in length already."""
+    return abs(one - other) <= _MIN_LENGTH_DIFFERENCE + min(one, other) // 8
 
 
 def _is_same_place(one: tuple[str, str], other: tuple[str, str]) -> bool:
@@ -247,5 +260,10 @@ def _mask_version(text: str) -> str:
 
     >>> _mask_version("plans/Capture-v3.md"), _mask_version("Revision 12"), _mask_version("page_3.md")
     ('plans/capture-~.md', '~', 'page_3.md')
+
+    A folder with a version holds another thing.
     """
+    folder, slash, name = text.lower().rpartition("/")
+    if slash and " " not in folder:
+        return folder + slash + _VERSION.sub("~", name)
     return _VERSION.sub("~", text.lower())

@@ -33,6 +33,24 @@ _SETTING_UP: Final = frozenset(
     venv virtualenv write
     """.split()  # noqa: SIM905 - the same
 )
+# A name with one of these looks: `get_order`, `list_branches`.
+_LOOKING: Final = frozenset(
+    {
+        "check",
+        "describe",
+        "fetch",
+        "find",
+        "get",
+        "inspect",
+        "list",
+        "read",
+        "search",
+        "show",
+        "status",
+        "view",
+    }
+)
+_GIVES_UP_CHANGES: Final = frozenset({"checkout", "restore"})
 _REFUSAL: Final = re.compile(
     r"\b(?:wrong|incorrect|invalid|mismatch|rejected|refused|denied|declined|expired|forbidden|unauthori[sz]ed"
     r"|conflicts?|unsuccessful|failed|fails|failure|error)\b"
@@ -46,12 +64,17 @@ _REFUSAL: Final = re.compile(
 
 def undoes(step: ToolStep) -> bool:
     """Return whether a call undoes what another one did, by the words of its name or its command."""
-    return not _UNDOING.isdisjoint(_read_order(step))
+    words = _read_order(step)
+    return not _UNDOING.isdisjoint(words) and words.isdisjoint(_LOOKING)
 
 
 def sets_up(step: ToolStep) -> bool:
-    """Return whether a call sets up something that another call can undo."""
-    return not _SETTING_UP.isdisjoint(_read_order(step))
+    """Return whether a call sets up something that another call can undo.
+
+    What undoes something may name it: `cancel_order`.
+    """
+    words = _read_order(step)
+    return not _SETTING_UP.isdisjoint(words) and words.isdisjoint(_LOOKING) and words.isdisjoint(_UNDOING)
 
 
 def refuses(outcome: CallOutcome) -> bool:
@@ -91,6 +114,13 @@ def _read_command(command: str) -> frozenset[str]:
         words = part.split()
         head = [word.lower() for word in words[:_WORDS_OF_ORDER]]
         orders.update(word for word in head if word.isalpha())
-        if words[:1] == ["git"] and not {"-D", "-d", "--delete", "--", "."}.isdisjoint(words):
-            orders.add("delete")  # a branch, or what was changed
+        if words[:1] == ["git"] and _gives_up(words):
+            orders.add("delete")
     return frozenset(orders)
+
+
+def _gives_up(words: list[str]) -> bool:
+    """Return whether a command of git deletes a branch, or gives up what was changed."""
+    if not {"-D", "-d", "--delete"}.isdisjoint(words):
+        return True
+    return not _GIVES_UP_CHANGES.isdisjoint(words[1:2]) and not {"--", "."}.isdisjoint(words)
