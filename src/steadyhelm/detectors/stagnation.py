@@ -27,6 +27,7 @@ from steadyhelm.loops.notes import NoteMemory
 from steadyhelm.loops.outcomes import UNKNOWN, CallOutcome
 from steadyhelm.loops.questions import says_nothing, says_refused
 from steadyhelm.loops.rewordings import RewordingMemory
+from steadyhelm.loops.same_code import ComputedResults
 from steadyhelm.loops.same_document import FetchedDocuments
 from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_query
 from steadyhelm.loops.steps import ToolStep, find_path, read_step
@@ -98,6 +99,7 @@ class StagnationMemory(Struct):
     questions: UserQuestions = field(default_factory=UserQuestions)
     documents: FetchedDocuments = field(default_factory=FetchedDocuments)
     lists: WrittenLists = field(default_factory=WrittenLists)
+    computed: ComputedResults = field(default_factory=ComputedResults)
 
     def observe(
         self, event: TraceEvent, answers: int | None = None, searches: int | None = None
@@ -147,14 +149,14 @@ class StagnationMemory(Struct):
         if (found is None or found.noticed_only) and not asks_user(step.event.action_name):
             enough = searches or SIMILAR_SEARCHES_OF_LOOP
             found = self.searches.observe(step, enough, is_foreseen=is_foreseen) or found
-        again = self.lists.observe(step)
+        rewritten = self.lists.observe(step)
         found = self.notes.observe(step) or self.rewordings.observe(step) or found
-        found = self._match_question(step) or again or found
+        found = self._match_question(step) or rewritten or found
         if found is None or found.noticed_only:
             found = self.lines.observe(step) or found
-        document = self.documents.observe(step)
+        again = self.documents.observe(step) or self.computed.observe(step)
         if found is None or found.noticed_only:
-            found = document or found
+            found = again or found
         if found is None or self.segment.is_asked(step.event, found.count) or step.event.tool_kind == "batch":
             return None
         return found
@@ -173,6 +175,7 @@ class StagnationMemory(Struct):
         self.rewordings.clear()
         self.lines.clear()
         self.documents.clear()
+        self.computed.clear()
 
     def _match_answer(self, step: ToolStep, enough: int | None) -> LoopMatch | None:
         answer, event, outcome = self.answer, step.event, step.outcome

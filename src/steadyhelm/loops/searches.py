@@ -34,7 +34,18 @@ _SEARCH_ARGUMENTS: Final = frozenset(
     {"query", "q", "search_query", "search", "question", "instruction", "keywords", "terms", "topic"}
 )
 # What a tool that searches by its name may call the question.
-_TEXT_ARGUMENTS: Final = ("text", "input", "prompt", "phrase", "searchTerm", "search_term", "term", "keyword")
+_TEXT_ARGUMENTS: Final = (
+    "query",
+    "q",
+    "text",
+    "input",
+    "prompt",
+    "phrase",
+    "searchTerm",
+    "search_term",
+    "term",
+    "keyword",
+)
 _SEARCH_WORDS: Final = ("search", "retriev", "lookup", "find")
 
 # Each search is compared with several that follow it.
@@ -141,12 +152,15 @@ def _match_search(
 def find_query(tool: str, arguments: Any) -> str | None:
     """Return the query in words that a call searches with; None when it searches for nothing."""
     if not isinstance(arguments, dict):
-        return None
+        return arguments if isinstance(arguments, str) and _is_search(tool) else None
     if _SEARCH_ARGUMENTS.isdisjoint(arguments):
-        return _find_searched_text(arguments) if _is_search(tool) else None
+        return _find_nested_text(arguments) if _is_search(tool) else None
     for name, value in arguments.items():
-        if name in _SEARCH_ARGUMENTS and isinstance(value, str):
-            return value
+        if name in _SEARCH_ARGUMENTS:
+            if isinstance(value, str):
+                return value
+            if isinstance(value, dict):  # {"q": {"text": ...}}
+                return _find_searched_text(value)
     return None
 
 
@@ -154,6 +168,12 @@ def find_query(tool: str, arguments: Any) -> str | None:
 def _is_search(tool: str) -> bool:
     lowered = tool[:100].lower()
     return any(word in lowered for word in _SEARCH_WORDS)
+
+
+def _find_nested_text(arguments: dict[str, Any]) -> str | None:
+    """Return what is searched for by arguments that may lie one level further in."""
+    inside = (it for it in arguments.values() if isinstance(it, dict))
+    return next((it for it in map(_find_searched_text, (arguments, *inside)) if it is not None), None)
 
 
 def _find_searched_text(arguments: dict[str, Any]) -> str | None:
@@ -179,9 +199,11 @@ def _has_same_words(one: str, other: str) -> bool:
 
 def _is_parametrised(similar: list[SearchCall], question: str) -> bool:
     """Return whether these questions differ by a value in one place: a batch, not a rewording."""
-    slots = [find_slot(it.question, question) for it in similar]
+    words = _list_content(question)
+    # The same words in another order ask for nothing else, also where but two of them changed places.
+    slots = [find_slot(it.question, question) for it in similar if _list_content(it.question) != words]
     known = [slot for slot in slots if slot is not None]
-    return bool(known) and 2 * max(map(known.count, known)) > len(slots)
+    return bool(known) and 2 * max(map(known.count, known)) > len(similar)
 
 
 def _match_without_results(
