@@ -243,6 +243,59 @@ class TestWrap:
             len(plain)
         assert not callable(plain)
 
+    def test_a_block_of_the_agent(self, monitor):
+        """
+        An agent that opens and closes what it uses in a block is watched within it.
+        """
+
+        class Session(Agent):
+            is_open = False
+
+            def __enter__(self):
+                self.is_open = True
+                return self
+
+            def __exit__(self, *_):
+                self.is_open = False
+                return True
+
+            async def __aenter__(self):
+                return self.__enter__()
+
+            async def __aexit__(self, *_):
+                return self.__exit__()
+
+        async def use(session):
+            async with session as inside:
+                return inside.invoke({"input": "hotels in Oslo"})["output"]
+
+        watched = monitor.wrap(Session())
+        with watched as inside:
+            assert "answer to flights to Oslo" == inside.invoke({"input": "flights to Oslo"})["output"]
+            raise RuntimeError
+        assert "answer to hotels in Oslo" == asyncio.run(use(watched))
+
+        assert not watched.is_open
+        monitor.flush()
+        run_ids = monitor.store.get_run_ids("tester")
+        names = [[event.action_name for event in traces(monitor, run_id)] for run_id in run_ids]
+        assert [["agent_invoke", "agent_complete"]] * 2 == names
+
+    def test_truth_and_deleted_attributes(self, monitor):
+        """
+        The agent says whether it is true, and its attributes are deleted where they are set.
+        """
+
+        class Closed(Agent):
+            def __bool__(self):
+                return False
+
+        watched = monitor.wrap(Closed())
+        watched.note = "a note"
+        del watched.note
+
+        assert (False, False) == (bool(watched), hasattr(watched, "note"))
+
     def test_calling_the_agent_itself_is_a_run(self, monitor):
         """
         An agent that is called like a function, beside its method, is watched in the same way.

@@ -117,6 +117,13 @@ class WatchedObject:
         else:
             setattr(self._agent, attribute, value)
 
+    def __delattr__(self, attribute: str) -> None:
+        """Delete the attribute where `__setattr__` sets it."""
+        if attribute.startswith("_"):
+            object.__delattr__(self, attribute)
+        else:
+            delattr(self._agent, attribute)
+
     def __repr__(self) -> str:
         return f"<watched {self._agent!r}>"
 

@@ -155,9 +155,9 @@ def forget(database: Path, is_unwanted: Callable[[Record], bool]) -> None:
         if kept != groups:
             damaged = sum(it.records for it in found if isinstance(it, Damage))
             # Its frames are not copied: what they held is counted as when the journal itself is stored.
-            lost = Loss(DAMAGED, damaged, time.time(), journal.token)
-            counted: list[tuple[str, Record]] = [("", lost)] if damaged else []
-            _write_copy(database, [group for group in (*kept, counted) if group], journal.missing)
+            if damaged:
+                kept.append([("", Loss(DAMAGED, damaged, time.time(), journal.token))])
+            _write_copy(database, [group for group in kept if group], journal.missing)
             journal.delete()
 
 
