@@ -62,6 +62,13 @@ _NOTHING_NEW_PHRASES: Final = Phrases(
     ),
 )
 """What a tool says that is asked whether something has come."""
+_MAX_CHANGE_CHARS: Final = 80
+_CHANGED: Final = re.compile(
+    r"\W{0,4}(?:(?!no\b|not\b|0\b|never\b)[\w'#.-]{1,30} ){0,5}(?:adjusted|altered|changed|corrected|edited|fixed"
+    r"|inserted|mended|modified|patched|removed|swapped|tightened|updated"
+    r"|re(?:arranged|assigned|built|coded|configured|fitted|formatted|laid|named|ordered|painted|paired|placed|set"
+    r"|shaped|sized|tied|tuned|wired|worded|worked|written))\b"
+)
 _STATE_ALONE: Final = re.compile(
     r"\W*(?!failing|missing|nothing|string)[a-z]{2,20}ing\W*\Z"
     r"|\W*(?:running|processing|working|thinking|analy[sz]ing|building|computing)\b\W{0,4}[.\u2026;\n]"
@@ -283,6 +290,15 @@ class CallOutcome(Struct, frozen=True):
     def is_short_of_target(self) -> bool:
         """Whether it is a short answer that gives a reading beside the target that it has not reached."""
         return self.is_short and is_short_of_target(self.sample)
+
+    @property
+    def says_changed(self) -> bool:
+        """Whether it is a short answer that says that something was changed."""
+        return (
+            0 < self.size <= _MAX_CHANGE_CHARS
+            and not self.failed
+            and _CHANGED.match(to_lower(self.sample)) is not None
+        )
 
     @property
     def says_final(self) -> bool:

@@ -4,7 +4,6 @@ A repetition counts only where nothing else changed: new work or a new user mess
 a changed outcome is progress, and calls of one parallel batch do not repeat each other.
 """
 
-from copy import copy
 from typing import Final
 
 from msgspec import Struct, field, structs
@@ -177,9 +176,8 @@ class RepetitionMemory(Struct):
         if found is None or not shows_target(step.outcome):
             return step
         key, handles = found
-        same = copy(step)
-        same.call_key = self.handles.setdefault(key, step.call_key)
-        same.outcome = drop_from_outcome(step.outcome, handles)
+        first = self.handles.setdefault(key, step.call_key)
+        same = step.as_call(first, drop_from_outcome(step.outcome, handles))
         if len(self.handles) > _MAX_HANDLES:
             del self.handles[next(iter(self.handles))]
         return same
@@ -205,9 +203,11 @@ class RepetitionMemory(Struct):
         if step.kind != "look" or step.outcome.failed or seen.in_a_row < seen.count:
             return False
         is_told = self.segment.is_told_to_wait or step.outcome.is_short_of_target
-        if not (is_told or is_status_look(step.event)):
+        if step.outcome.says_final:
             return False
-        return seen.times.is_paced(is_told=is_told) and not step.outcome.says_final
+        if is_told or is_status_look(step.event):
+            return seen.times.is_paced(is_told=is_told)
+        return step.outcome.is_short and seen.times.is_even
 
     def _find_returned(self, step: ToolStep) -> RepeatedCall | None:
         """Return the record of a call whose result is one that it had before; None where it is new."""

@@ -179,6 +179,12 @@ def _asks_for_state(words: list[str]) -> bool:
     return _ASKED_FOR.issuperset(words[-1:]) and _WORK_WORDS.intersection(words) <= _JOBS
 
 
+@functools.lru_cache(maxsize=256)
+def _reads_by_name(name: str) -> bool:
+    words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
+    return not words.isdisjoint(_ASKING_VERBS | _ASKED_FOR | _SEARCH_WORDS)
+
+
 def _classify_verb(args: dict[str, Any]) -> StepKind:
     """Return the kind by the argument that names what a tool with many functions should do."""
     verb = next((args[name].lower() for name in _VERB_ARGUMENTS if isinstance(args.get(name), str)), "")
@@ -271,6 +277,8 @@ class ToolStep:
             outcome = self.outcome
             if outcome.says_wait or outcome.says_nothing_new:
                 self.kind = "wait"
+            elif outcome.says_changed and not _reads_by_name(event.action_name):
+                self.kind = "work"  # what its name does not tell, its answer does
         # Whether it changed something, as far as that is known.
         self.is_work_done = (
             self.kind == "work"
@@ -297,6 +305,13 @@ class ToolStep:
         """Whether it is a command that goes one step on each time: `git bisect good`."""
         command = find_command(self.event.input_data)
         return command is not None and _TAKES_NEXT.match(command[:_MAX_PATH_CHARS]) is not None
+
+    def as_call(self, call_key: int, outcome: CallOutcome) -> "ToolStep":
+        """Return this step as a call with another number and outcome."""
+        step = ToolStep.__new__(ToolStep)
+        step.event, step.kind, step._arguments = self.event, self.kind, self._arguments
+        step.call_key, step.outcome, step.is_work_done = call_key, outcome, self.is_work_done
+        return step
 
     def has_seen(self, seq: int) -> bool:
         """Return whether the agent had seen the event with this `seq` when it made this call."""

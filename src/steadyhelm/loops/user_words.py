@@ -76,6 +76,8 @@ _ORDER: Final = re.compile(
 # Any other verb orders it where a sentence begins with it: no sentence with a subject begins with these.
 _BEGINS_WITH_VERB: Final = re.compile(
     r"\s{0,9}(?:(?:please|now|then|ok|okay|so|and|just|also|next|first|finally|hey|hi|hello)\b[,:]?\s{1,3}){0,4}"
+    # "For the wake, ring the bell": where, when or for what.
+    r"(?:(?:for|in|at|on|after|before|during|with|by|to)\b[^.!?,;\n]{1,60},\s{1,3}(?:please\s{1,3})?)?"
     r"(?:(?:can|could|would|will) you (?:please )?)?"
     r"(?!(?:a|about|after|all|an|any|are|at|because|before|but|by|can|could|did|do|does|each|even|every|few|for|from"
     r"|had|has|have|he|her|here|his|how|i|if|in|is|it|its|last|many|may|might|more|most|much|must|my|no|not|of|on"

@@ -18,6 +18,8 @@ _MAX_SLEPT_UNEVENNESS: Final = 2.0
 _TOLD_PAUSE_S: Final = 3.0
 _STATUS_PAUSE_S: Final = 15.0
 _MAX_PACE_UNEVENNESS: Final = 1.6
+_EVEN_PAUSE_S: Final = 20.0
+_MAX_EVEN_PACE_UNEVENNESS: Final = 1.15
 
 
 class UsualWaits(Struct):
@@ -81,6 +83,13 @@ class Intervals(Struct):
         """Return whether the pauses are about as long as each other, and long enough."""
         least_s = _TOLD_PAUSE_S if is_told else _STATUS_PAUSE_S
         return self.shortest_s >= least_s and self.longest_s <= _MAX_PACE_UNEVENNESS * self.shortest_s
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the pauses are long, and as even as those of somebody who sleeps in between."""
+        return (
+            self.shortest_s >= _EVEN_PAUSE_S and self.longest_s <= _MAX_EVEN_PACE_UNEVENNESS * self.shortest_s
+        )
 
     @property
     def waited_s(self) -> float:
