@@ -235,6 +235,11 @@ class CallOutcome(Struct, frozen=True):
         return tuple(before or after or first for before, after, first in found)
 
     @property
+    def is_permanent(self) -> bool:
+        """Whether it names what trying again cannot repair."""
+        return _PERMANENT_PHRASES.search(to_lower(self.sample[:_HEAD_CHARS])) is not None
+
+    @property
     def is_bare_status(self) -> bool:
         """Whether nothing but an exit status is known of a failure: what failed may be another thing."""
         lowered = to_lower(self.sample)

@@ -27,10 +27,11 @@ from steadyhelm.loops.repeat_limits import (
     REPEATS_IN_A_ROW,
     REPEATS_WITHOUT_RESULTS,
     is_on_schedule,
+    is_tried_patiently,
     judge_repeat,
 )
 from steadyhelm.loops.steps import ToolStep, identify_call, is_status_look, read_step
-from steadyhelm.loops.waiting import POLLS_OF_LOOP, POLLS_WITHOUT_TIMES, UsualWaits
+from steadyhelm.loops.waiting import LONG_CALL_MS, POLLS_OF_LOOP, POLLS_WITHOUT_TIMES, UsualWaits
 
 REDONE_OF_LOOP: Final = 6
 MAX_CYCLE_STEPS: Final = 12
@@ -38,8 +39,6 @@ MAX_CYCLE_STEPS: Final = 12
 _MAX_STEPS: Final = 64
 _MAX_REDONE_SCORE: Final = 0.8
 _MAX_SLEEP_RESULT_CHARS: Final = 24
-_LONG_CALL_MS: Final = 240_000
-"""A call that takes so long waits itself: the time is a pause, and no work."""
 _MAX_HANDLES: Final = 32
 _MAX_ITEM_BYTES: Final = 240
 _MAX_STEPS_TO_ITEM: Final = 8
@@ -125,7 +124,7 @@ class RepetitionMemory(Struct):
         self.steps += 1
         if step.kind == "wait":
             self.last_wait = self.steps
-        elif step.event.duration_ms < _LONG_CALL_MS:
+        elif step.event.duration_ms < LONG_CALL_MS:
             self.busy_s += step.event.duration_ms / 1000
         repeat = self._match_call(step, seen, patience, window)
         if seen is not None and seen.last_step != self.steps:
@@ -339,6 +338,7 @@ class RepetitionMemory(Struct):
         return not (
             step.kind == "wait"
             or step.outcome.outage
+            or is_tried_patiently(step, seen)
             or step.event.tool_kind == "schedule"
             or seen.has_course
             or is_on_schedule(step, seen)

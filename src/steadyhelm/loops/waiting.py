@@ -7,6 +7,8 @@ from msgspec import Struct, field
 POLLS_OF_LOOP: Final = 25
 WAIT_OF_LOOP_S: Final = 600.0
 POLLS_WITHOUT_TIMES: Final = 10
+LONG_CALL_MS: Final = 240_000
+"""A call that takes so long waits itself: the time is a pause, and no work."""
 
 _USUAL_FACTOR: Final = 3.0
 _MAX_TOOLS: Final = 16
