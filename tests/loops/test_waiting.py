@@ -1,6 +1,9 @@
+import itertools
+
 import pytest
 from agent_steps import call, failing, reported, run, shell, user
 
+from steadyhelm.detectors.failing_loop import FailureMemory
 from steadyhelm.loops.repetitions import RepetitionMemory
 
 RUNNING = call("BashOutput", {"bash_id": "1"}, "<status>running</status>")
@@ -296,3 +299,85 @@ class TestSchedule:
         A tool declared to run on a schedule may be called whenever it likes.
         """
         assert [] == seen(*[call("probe", {}, "all nominal", tool_kind="schedule")] * 30)
+
+
+class TestPatientRetries:
+    HELD = failing(
+        "install",
+        {"package": "ffmpeg"},
+        "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4100 (apt)",
+    )
+
+    @staticmethod
+    def failed(step, *pauses_s):
+        """The places that both detectors report when a step is tried again after each of these pauses."""
+        times = itertools.accumulate(pauses_s, initial=1000.0)
+        trace = run(*({**step, "timestamp": at} for at in times))
+        return sorted({*reported(RepetitionMemory(), trace), *reported(FailureMemory(), trace)})
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4100",
+            "OSError: [Errno 16] Device or resource busy: '/mnt/a'",
+            "The file is being used by another process",
+            "another operation is in progress for this cluster",
+            "Error acquiring the state lock",
+        ],
+    )
+    def test_what_another_process_holds(self, error):
+        """
+        What another process holds is tried again after growing pauses like an outage.
+        """
+        step = failing("install", {"package": "ffmpeg"}, error)
+
+        assert [] == self.failed(step, 4, 8, 16, 32, 64, 128)
+        assert [7] == self.failed(step, 4, 8, 16, 32, 64, 128, 256)
+
+    def test_without_pauses(self):
+        """
+        What is tried again at once does not wait.
+        """
+        assert [2, 3] == self.failed(self.HELD, 1, 1, 1)
+
+    def test_any_failure_after_long_pauses(self):
+        """
+        A failure that may pass is tried again in pauses of fifteen seconds as often as in an outage.
+        """
+        step = failing("fetch_report", {"day": 4}, "the report could not be made just now")
+
+        assert [] == self.failed(step, *[30] * 6)
+        assert [7] == self.failed(step, *[30] * 7)
+        assert [2, 3] == self.failed(step, 8, 8, 8)
+
+    def test_other_words_each_time(self):
+        """
+        So is one that fails in other words each time.
+        """
+        words = ("cold", "warm", "red", "blue", "flat", "round", "sour", "sweet", "loud")
+        steps = [
+            {**failing("fetch_report", {"day": 4}, f"the printer is {it}"), "timestamp": 1000.0 + 30 * n}
+            for n, it in enumerate(words)
+        ]
+
+        assert [8] == reported(FailureMemory(), run(*steps))
+        assert reported(FailureMemory(), run(*({**it, "timestamp": 1000.0} for it in steps[:3])))
+
+    @pytest.mark.parametrize(
+        "error", ["403 Forbidden", "no such region", "AssertionError: 1 != 2", "the field name is required"]
+    )
+    def test_what_does_not_pass(self, error):
+        """
+        What fails again whenever it is tried is a loop at the third time, whatever the pauses.
+        """
+        assert [2, 3] == self.failed(failing("probe", {"region": "eu"}, error), 60, 60, 60)
+
+    def test_a_model_that_thinks(self):
+        """
+        The time a reply takes is no pause.
+        """
+        thinks = {"action_type": "llm_request", "action_name": "model", "duration_ms": 30_000.0}
+        steps = [thinks, failing("fetch_report", {"day": 4}, "the report could not be made")] * 4
+        trace = run(*({**step, "timestamp": 1000.0 + 15 * n} for n, step in enumerate(steps)))
+
+        assert [5, 7] == reported(RepetitionMemory(), trace)

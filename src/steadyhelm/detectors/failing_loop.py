@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from steadyhelm.events import (
     CALL_REFUSED,
     GUIDANCE_DELIVERED,
+    LLM_REQUEST,
     NOT_CARRIED_OUT,
     STATE_TRANSITION,
     TOOL_CALL,
@@ -29,6 +30,7 @@ from steadyhelm.loops.loop_detector import (
     is_report_due,
 )
 from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, hash_error
+from steadyhelm.loops.patient_retries import RetryPauses
 from steadyhelm.loops.rounds import RoundMemory
 from steadyhelm.loops.steps import ToolStep, identify_call, read_step
 from steadyhelm.loops.targets import relate_calls
@@ -74,12 +76,15 @@ class FailureMemory(Struct):
     rounds: RoundMemory = field(default_factory=RoundMemory)
     renamed: dict[int, FailedCall] = field(default_factory=dict)
     falling: FallingNumbers = field(default_factory=FallingNumbers)
+    pauses: RetryPauses = field(default_factory=RetryPauses)
 
     def observe(self, event: TraceEvent) -> LoopMatch | None:
         """Record an event, and return what it fails at again, if anything; the surest of several."""
         if event.action_type == TOOL_CALL:
             return self.observe_step(read_step(event))
-        if self.segment.record_message(event):
+        if event.action_type == LLM_REQUEST:
+            self.pauses.busy_s += event.duration_ms / 1000
+        elif self.segment.record_message(event):
             self.segment_number += 1
             self.message_step = self.steps
             self.in_a_row = None
@@ -118,6 +123,7 @@ class FailureMemory(Struct):
                 self.commands.clear()  # what fails now fails at the next thing
                 self.renamed.clear()
         self.steps += 1
+        self.pauses.record_work(step)
         outcome = step.outcome
         self.without_result = None if outcome.known else Attempt.from_step(step)
         if not outcome.failed:
@@ -126,7 +132,8 @@ class FailureMemory(Struct):
             return None
         if outcome.known and step.kind != "wait" and self.falling.record(step):
             self._record_progress(step.call_key)
-        if outcome.outage and step.kind != "wait":
+        is_patient = self.pauses.record_failure(step)
+        if (outcome.outage or is_patient) and step.kind != "wait":
             return self._match_outage(step)
         return self._record_failure(step) if step.is_real_failure else None
 
@@ -144,7 +151,10 @@ class FailureMemory(Struct):
         is_asked = self.segment.is_asked(step.event, failed.count)
         if failed.count < OUTAGES_OF_LOOP or failed.is_repetition or is_asked:
             return None
-        message = f"{step.event.action_name} met {failed.count} outages with the same arguments"
+        how = (
+            f"met {failed.count} outages" if step.outcome.outage else f"failed {failed.count} times in pauses"
+        )
+        message = f"{step.event.action_name} {how} with the same arguments"
         return _match("failing call", failed, OUTAGES_OF_LOOP, message)
 
     def _record_success(self, step: ToolStep) -> None:
@@ -162,8 +172,7 @@ class FailureMemory(Struct):
                 self.errors.clear()  # trying again helped: the errors so far are no dead end
         if self.errors:
             # Of a batch some things are refused, and others are not.
-            name = step.event.action_name
-            self.errors = [it for it in self.errors if not it.only_said or it.name != name]
+            self.errors = [it for it in self.errors if not _is_of_batch(it, step)]
         self.guesses.clear()
         self.in_a_row = None
 
@@ -357,7 +366,7 @@ class FailingLoop(LoopDetector):
 
     name = "failing_loop"
     version = 6
-    observed_types = frozenset({TOOL_CALL, USER_MESSAGE, STATE_TRANSITION})
+    observed_types = frozenset({TOOL_CALL, USER_MESSAGE, STATE_TRANSITION, LLM_REQUEST})
     advice = "Find out why it fails before trying again."
 
     def __init__(self) -> None:
@@ -374,6 +383,13 @@ def _hash_without_made_up_names(step: ToolStep) -> int:
         return 0
     masked = mask_made_up_names(arguments)
     return 0 if masked == arguments else hash_call(step.event.action_name, masked.encode("utf-8", "replace"))
+
+
+def _is_of_batch(run: FailureRun, step: ToolStep) -> bool:
+    """Return whether a call that succeeded is one of the things that a tool failed with before."""
+    if run.name != step.event.action_name:
+        return False
+    return run.only_said or relate_calls(run.arguments, step.arguments) == "number"
 
 
 def _keep(failures: dict[int, FailedCall], key: int, failed: FailedCall) -> None:

@@ -64,8 +64,8 @@ _NOTHING_NEW_PHRASES: Final = Phrases(
 """What a tool says that is asked whether something has come."""
 _MAX_CHANGE_CHARS: Final = 80
 _CHANGED: Final = re.compile(
-    r"\W{0,4}(?:(?!no\b|not\b|0\b|never\b)[\w'#.-]{1,30} ){0,5}(?:adjusted|altered|changed|corrected|edited|fixed"
-    r"|inserted|mended|modified|patched|removed|swapped|tightened|updated"
+    r"\W{0,4}(?:(?!no\b|not\b|0\b|never\b)[\w'#.:-]{1,30} ){0,5}"
+    r"(?:adjusted|altered|changed|corrected|edited|fixed|inserted|mended|modified|moved|patched|removed|swapped|tightened|updated"
     r"|re(?:arranged|assigned|built|coded|configured|fitted|formatted|laid|named|ordered|painted|paired|placed|set"
     r"|shaped|sized|tied|tuned|wired|worded|worked|written))\b"
 )
@@ -182,6 +182,7 @@ _SUCCESS_AT_START: Final = re.compile(
 _BARE_STATUS: Final = re.compile(
     r"(?s:.{0,400})\breturned non-zero exit status \d{1,3}\W{0,2}\Z"
     r"|\W{0,4}(?:process )?exit(?:ed)?(?: with)?(?: code| status)?\W{0,3}\d{1,3}\W{0,2}\Z"
+    r"|\W{0,4}(?:\w{1,20} ){0,3}failed\W{1,3}(?:with )?(?:exit )?(?:code|status) \d{1,3}\W{0,2}\Z"
 )
 """A failure of which nothing but the exit status is known."""
 _SIBLING_PHRASE: Final = "sibling tool call"
@@ -271,10 +272,19 @@ class CallOutcome(Struct, frozen=True):
         return tuple(before or after or first for before, after, first in found)
 
     @property
+    def is_permanent(self) -> bool:
+        """Whether it names what trying again cannot repair."""
+        return _PERMANENT_PHRASES.search(to_lower(self.sample[:_HEAD_CHARS])) is not None
+
+    @property
     def is_bare_status(self) -> bool:
         """Whether nothing but an exit status is known of a failure: what failed may be another thing."""
         lowered = to_lower(self.sample)
-        return self.failed and "exit" in lowered and _BARE_STATUS.match(lowered) is not None
+        return (
+            self.failed
+            and ("exit" in lowered or "status" in lowered)
+            and _BARE_STATUS.match(lowered) is not None
+        )
 
     @property
     def says_wait(self) -> bool:

@@ -4,6 +4,7 @@ from typing import Final
 
 from steadyhelm.loops.call_memory import RepeatedCall
 from steadyhelm.loops.loop_detector import SCORE_WITHOUT_RESULTS, LoopMatch
+from steadyhelm.loops.patient_retries import is_patient_retry
 from steadyhelm.loops.steps import ToolStep, is_status_look
 
 REPEATS_IN_A_ROW: Final = 3
@@ -23,7 +24,7 @@ def judge_repeat(
     if step.event.tool_kind == "schedule" or is_on_schedule(step, seen):
         return None
     is_in_a_row = seen.in_a_row == seen.count
-    if outcome.outage:
+    if outcome.outage or is_tried_patiently(step, seen):
         enough = REPEATS_IN_OUTAGE
         if seen.count < enough:
             return None
@@ -52,6 +53,12 @@ def judge_repeat(
         most=SCORE_WITHOUT_RESULTS if seen.is_deed or not outcome.known else 1.0,
         declare="idempotent" if is_status else "",
     )
+
+
+def is_tried_patiently(step: ToolStep, seen: RepeatedCall) -> bool:
+    """Return whether a call failed again after pauses made on purpose, at what may pass by itself."""
+    times = seen.times
+    return is_patient_retry(step.outcome, times.shortest_s, has_times=times.waited_s > 0)
 
 
 def is_on_schedule(step: ToolStep, seen: RepeatedCall) -> bool:

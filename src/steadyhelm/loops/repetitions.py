@@ -26,10 +26,11 @@ from steadyhelm.loops.repeat_limits import (
     REPEATS_IN_A_ROW,
     REPEATS_WITHOUT_RESULTS,
     is_on_schedule,
+    is_tried_patiently,
     judge_repeat,
 )
 from steadyhelm.loops.steps import ToolStep, identify_call, is_status_look, read_step
-from steadyhelm.loops.waiting import POLLS_OF_LOOP, POLLS_WITHOUT_TIMES, UsualWaits
+from steadyhelm.loops.waiting import LONG_CALL_MS, POLLS_OF_LOOP, POLLS_WITHOUT_TIMES, UsualWaits
 
 REDONE_OF_LOOP: Final = 6
 MAX_CYCLE_STEPS: Final = 12
@@ -37,8 +38,6 @@ MAX_CYCLE_STEPS: Final = 12
 _MAX_STEPS: Final = 64
 _MAX_REDONE_SCORE: Final = 0.8
 _MAX_SLEEP_RESULT_CHARS: Final = 24
-_LONG_CALL_MS: Final = 240_000
-"""A call that takes so long waits itself: the time is a pause, and no work."""
 _MAX_HANDLES: Final = 32
 _MAX_ITEM_BYTES: Final = 240
 _MAX_STEPS_TO_ITEM: Final = 8
@@ -52,6 +51,7 @@ class RepetitionMemory(Struct):
     results that were new, `busy_s` the time that calls and replies took. `redone` names, for
     the latest looks in a row that were all made before, the event of the first time. `latest_item` is the
     latest call with a new result, and that; `handles` are the calls that name their target by a handle.
+    `thinks` says that replies tell how long they took.
     """
 
     segment: SegmentTracker = field(default_factory=SegmentTracker)
@@ -69,6 +69,7 @@ class RepetitionMemory(Struct):
     last_wait: int = -1
     busy_s: float = 0.0
     previous: PreviousCall | None = None
+    thinks: bool = False
     handles: dict[int, int] = field(default_factory=dict)
     latest_item: tuple[str, bytes, str] = ("", b"", "")
 
@@ -83,6 +84,7 @@ class RepetitionMemory(Struct):
             return self.observe_step(read_step(event), patience, window)
         if event.action_type == LLM_REQUEST:
             self.busy_s += event.duration_ms / 1000
+            self.thinks = self.thinks or event.duration_ms > 0
         elif self.segment.record_message(event):
             self._start_segment()
             self.effects.clear()
@@ -124,7 +126,7 @@ class RepetitionMemory(Struct):
         self.steps += 1
         if step.kind == "wait":
             self.last_wait = self.steps
-        elif step.event.duration_ms < _LONG_CALL_MS:
+        elif step.event.duration_ms < LONG_CALL_MS:
             self.busy_s += step.event.duration_ms / 1000
         repeat = self._match_call(step, seen, patience, window)
         if seen is not None and seen.last_step != self.steps:
@@ -207,7 +209,7 @@ class RepetitionMemory(Struct):
             return False
         if is_told or is_status_look(step.event):
             return seen.times.is_paced(is_told=is_told)
-        return step.outcome.is_short and seen.times.is_even
+        return step.outcome.is_short and seen.times.is_even(thinks=self.thinks)
 
     def _find_returned(self, step: ToolStep) -> RepeatedCall | None:
         """Return the record of a call whose result is one that it had before; None where it is new."""
@@ -339,6 +341,7 @@ class RepetitionMemory(Struct):
         return not (
             step.kind == "wait"
             or step.outcome.outage
+            or is_tried_patiently(step, seen)
             or step.event.tool_kind == "schedule"
             or seen.has_course
             or is_on_schedule(step, seen)

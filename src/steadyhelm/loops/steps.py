@@ -44,8 +44,8 @@ _ASKED_FOR: Final = frozenset(
     {"get", "list", "output", "progress", "read", "result", "results", "state", "status"}
 )
 _JOBS: Final = frozenset(
-    {"archive", "commit", "deploy", "import", "install", "merge", "migration", "refund", "restore",
-     "transfer", "upload"}
+    {"archive", "commit", "deploy", "import", "install", "merge", "migration", "print", "refund",
+     "restore", "transfer", "upload"}
 )  # fmt: skip
 """Verbs of work that also name a piece of work, whose state is asked for: `check_upload`, `deploy_status`."""
 _SEARCH_WORDS: Final = frozenset({"lookup", "search"})
@@ -308,9 +308,8 @@ class ToolStep:
 
     def as_call(self, call_key: int, outcome: CallOutcome) -> "ToolStep":
         """Return this step as a call with another number and outcome."""
-        step = ToolStep.__new__(ToolStep)
-        step.event, step.kind, step._arguments = self.event, self.kind, self._arguments
-        step.call_key, step.outcome, step.is_work_done = call_key, outcome, self.is_work_done
+        step = ToolStep(self.event, outcome)
+        step.call_key = call_key
         return step
 
     def has_seen(self, seq: int) -> bool:

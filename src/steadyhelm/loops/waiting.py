@@ -7,6 +7,8 @@ from msgspec import Struct, field
 POLLS_OF_LOOP: Final = 25
 WAIT_OF_LOOP_S: Final = 600.0
 POLLS_WITHOUT_TIMES: Final = 10
+LONG_CALL_MS: Final = 240_000
+"""A call that takes so long waits itself: the time is a pause, and no work."""
 
 _USUAL_FACTOR: Final = 3.0
 _MAX_TOOLS: Final = 16
@@ -18,8 +20,10 @@ _MAX_SLEPT_UNEVENNESS: Final = 2.0
 _TOLD_PAUSE_S: Final = 3.0
 _STATUS_PAUSE_S: Final = 15.0
 _MAX_PACE_UNEVENNESS: Final = 1.6
-_EVEN_PAUSE_S: Final = 20.0
-_MAX_EVEN_PACE_UNEVENNESS: Final = 1.15
+_EVEN_PACES: Final = ((10.0, 1.05), (20.0, 1.15))
+"""The shortest pause, and how uneven the pauses may be, of somebody who sleeps: who thinks is less even."""
+_THOUGHT_PACE: Final = (10.0, 1.3)
+"""The same where the time spent thinking is known, and no part of the pauses."""
 
 
 class UsualWaits(Struct):
@@ -84,11 +88,14 @@ class Intervals(Struct):
         least_s = _TOLD_PAUSE_S if is_told else _STATUS_PAUSE_S
         return self.shortest_s >= least_s and self.longest_s <= _MAX_PACE_UNEVENNESS * self.shortest_s
 
-    @property
-    def is_even(self) -> bool:
-        """Whether the pauses are long, and as even as those of somebody who sleeps in between."""
-        return (
-            self.shortest_s >= _EVEN_PAUSE_S and self.longest_s <= _MAX_EVEN_PACE_UNEVENNESS * self.shortest_s
+    def is_even(self, *, thinks: bool) -> bool:
+        """Return whether the pauses are those of somebody who sleeps in between.
+
+        `thinks` says that the time spent thinking is known.
+        """
+        paces = (*_EVEN_PACES, _THOUGHT_PACE) if thinks else _EVEN_PACES
+        return any(
+            self.shortest_s >= least and self.longest_s <= most * self.shortest_s for least, most in paces
         )
 
     @property
