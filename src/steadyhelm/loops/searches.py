@@ -100,7 +100,9 @@ class SearchMemory(Struct):
         if is_foreseen:
             pieces = self.searches[-1].pieces if self.searches else []
         else:
-            pieces = hash_pieces(extract_text(event.output_data)) if step.outcome.known else []
+            # What a result repeats of the question is nothing that was found.
+            found_text = extract_text(event.output_data).replace(question, "") if step.outcome.known else ""
+            pieces = hash_pieces(found_text) if found_text else []
         of_tool = [it for it in self.searches if it.name == name and step.has_seen(it.seq)]
         seen = {piece for it in of_tool for piece in it.pieces}
         known = len(seen.intersection(pieces)) / max(1, len(pieces))

@@ -36,7 +36,24 @@ _NOUNS_OF_WORK: Final = frozenset(
      "trigger"}
 )  # fmt: skip
 """Verbs of work that also name what is looked at, behind a verb of looking or before `search`."""
-_LOOK_VERBS: Final = frozenset({"describe", "fetch", "find", "get", "list", "read", "search", "show", "view"})
+_LOOK_VERBS: Final = frozenset(
+    {
+        "ask",
+        "browse",
+        "check",
+        "consult",
+        "describe",
+        "fetch",
+        "find",
+        "get",
+        "list",
+        "query",
+        "read",
+        "search",
+        "show",
+        "view",
+    }
+)
 _ASKING_VERBS: Final = _LOOK_VERBS | {
     "await", "check", "describe", "inspect", "monitor", "poll", "query", "wait", "watch",
 }  # fmt: skip
