@@ -3,6 +3,7 @@ import datetime as dt
 import gc
 import logging
 import os
+import sys
 import threading
 from contextlib import closing
 
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 from steadyhelm import DriftAction, DriftMonitor, Severity
 from steadyhelm.detector import Detector
+from steadyhelm.engine import live_runs
 from steadyhelm.incidents import Incident
 from steadyhelm.sink import SavedState, Sink
 from steadyhelm.stores.sqlite import SQLiteStore
@@ -355,6 +357,28 @@ class TestRuns:
 
         assert outer.run_id == helper.store.find_run(inner.run_id).parent_run_id
         helper.close()
+
+    def test_thousands_of_live_runs_in_one_context(self, monitor):
+        """
+        However many runs a context has begun, the next one looks at few of them, and is the current one.
+        """
+        looked = []
+
+        def count(frame, event, _):
+            looked.extend([1] * (event == "call" and frame.f_code is live_runs._is_live.__code__))
+
+        sys.setprofile(count)
+        try:
+            for n in range(500):
+                monitor.start_run(f"run{n}")
+        finally:
+            sys.setprofile(None)
+
+        assert len(looked) < 2 * 500
+        assert "run499" == monitor.current_run
+        for n in reversed(range(1, 500)):
+            monitor.end_run(f"run{n}")
+        assert "run0" == monitor.current_run
 
     def test_an_inner_run_gives_the_word_back(self, monitor):
         """

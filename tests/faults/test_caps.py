@@ -179,6 +179,15 @@ class TestCost:
         assert [] == find_costs(run)
         assert not [reason for reason in monitor.health.totals() if "error" in reason]
 
+    @pytest.mark.parametrize("plan", ["\n" * HUGE, "- [ ] a\n" * 1_000_000, ["a step"] * 1_000_000], ids=type)
+    def test_of_a_plan(self, monitor, plan):
+        """
+        As a plan, also one of nothing but empty lines.
+        """
+        monitor.start_run()
+
+        assert [] == find_costs(lambda: monitor.plan(plan))
+
     def test_of_a_call_of_a_watched_function(self, monitor, huge):
         """
         As what a tool or a model takes and returns.

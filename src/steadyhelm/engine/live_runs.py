@@ -184,8 +184,10 @@ class RunActivation:
 
 
 def _push(stack: tuple[_StackEntry, ...], entry: _StackEntry) -> None:
-    if len(stack) >= _STACK_PRUNED_FROM:
-        # Runs that ended in another context are still on the stack of this one.
+    size = len(stack)
+    # Runs that ended in another context are still on the stack of this one. It is looked through whenever it
+    # has doubled, not each time: a context may have thousands of live runs.
+    if size >= _STACK_PRUNED_FROM and not size & (size - 1):
         stack = tuple(it for it in stack if _is_live(it))
     _stack.set((*stack, entry))
 

@@ -49,6 +49,8 @@ class _Line(NamedTuple):
 
 def parse_item(text: str) -> PlanItem | None:
     """Return a text as one item, without list marks; None when it has no letters."""
+    if not text or text.isspace():
+        return None
     return _build_item(_split_line(text) or _Line(0, "", "", text))
 
 
@@ -78,6 +80,8 @@ def move_remarks_to(item: PlanItem, words: str) -> str:
 
 def _split_line(text: str) -> _Line | None:
     """Return the parts of a line; None when it belongs to no list."""
+    if not text or text.isspace():
+        return None
     whole = text[:LINE_CHARS_READ].expandtabs(4)
     bare = whole.lstrip("> ")
     indent, number, mark, found = len(whole) - len(bare), "", "", False
