@@ -2,7 +2,7 @@
 
 import functools
 import re
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -14,6 +14,13 @@ from steadyhelm.loops.content_words import (
 )
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.questions import read_question, says_nothing
+from steadyhelm.loops.same_help import (
+    SAME_HELP_OF_LOOP,
+    brings_the_same,
+    find_task,
+    gets_further,
+    name_other_numbers,
+)
 from steadyhelm.loops.similarity import find_slot
 from steadyhelm.loops.steps import ToolStep, asks_for_state
 from steadyhelm.noise import mask_noise
@@ -22,7 +29,6 @@ SAME_TASKS_OF_LOOP: Final = 4
 SAME_PLANS_OF_LOOP: Final = 4
 
 _MAX_KEPT: Final = 8
-_MIN_TASK_WORDS: Final = 3
 _MAX_TEXT_CHARS: Final = 1000
 _SIMILAR_TASK: Final = 0.5
 _LOOSELY_SIMILAR_TASK: Final = 0.2
@@ -34,10 +40,6 @@ _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _DELEGATION_WORDS: Final = frozenset(
     {"agent", "agents", "assign", "assistant", "ask", "consult", "delegate", "dispatch", "expert", "hand",
      "handoff", "researcher", "spawn", "subagent", "task", "transfer", "worker"}
-)  # fmt: skip
-_TASK_ARGUMENTS: Final = (
-    "task", "prompt", "instructions", "instruction", "objective", "goal", "request", "message", "query",
-    "question", "input", "description", "assignment", "brief",
 )  # fmt: skip
 _STATUS: Final = re.compile(r"\b(?:completed?|done|in[_ -]progress|finished|pending|cancelled)\b|\[[xX~/]\]")
 
@@ -72,10 +74,10 @@ class RewordingMemory(Struct):
     def observe(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return a match when a task or a plan comes again in other words."""
         if _is_delegation(step.event.action_name):
-            task = _find_task(step)
-            if task is not None:
+            task = find_task(step.event.input_data)
+            if task is not None and step.outcome.size > 0:
                 self.plans.clear()
-                return self._match_task(step, task)
+                return self._match_task(step, task[:_MAX_TEXT_CHARS])
         if step.kind == "plan":
             return self._match_plan(step)
         if self.plans:
@@ -92,24 +94,45 @@ class RewordingMemory(Struct):
             and _is_same_task(it, task, answer)
         ]
         event = step.event
+        helped = self._match_help(step, task, answer)
         self.delegations = [*self.delegations, Delegation(task, answer, event.seq, event.event_id)][
             -_MAX_KEPT:
         ]
         slots = [find_slot(it.task, task) for it in similar]
         known = [slot for slot in slots if slot is not None]
         if known and 2 * max(map(known.count, known)) > len(slots):
-            return None  # one task about another thing each time
+            return helped  # one task about another thing each time
         count = len(similar) + 1
+        if gets_further(answer, [it.answer for it in similar]):
+            return helped
         if count < SAME_TASKS_OF_LOOP or names_one_thing_each(
             [list_content_words(it) for it in (*(it.task for it in similar), task)]
         ):
-            return None
+            return helped
         return LoopMatch(
             pattern="reworded task",
             count=count,
             patience=SAME_TASKS_OF_LOOP,
             event_ids=(*(it.event_id for it in similar), event.event_id),
             message=f"{event.action_name} was given one task {count} times in other words, to the same end",
+        )
+
+    def _match_help(self, step: ToolStep, task: str, answer: str) -> LoopMatch | None:
+        """Match a helper that is asked for one thing and says the same each time, in whatever words."""
+        same = [
+            it
+            for it in self.delegations
+            if step.has_seen(it.seq) and brings_the_same(task, answer, it.task, it.answer)
+        ]
+        count = len(same) + 1
+        if count < SAME_HELP_OF_LOOP or gets_further(answer, [it.answer for it in same]):
+            return None
+        return LoopMatch(
+            pattern="same help",
+            count=count,
+            patience=SAME_HELP_OF_LOOP,
+            event_ids=(*(it.event_id for it in same), step.event.event_id),
+            message=f"{step.event.action_name} was asked {count} times for one thing, and answered the same",
         )
 
     def _match_plan(self, step: ToolStep) -> LoopMatch | None:
@@ -134,18 +157,6 @@ class RewordingMemory(Struct):
         )
 
 
-def _find_task(step: ToolStep) -> str | None:
-    """Return the task that a call delegates, None when it delegates none."""
-    args: Any = step.event.input_data
-    if not isinstance(args, dict):
-        return None
-    for name in _TASK_ARGUMENTS:
-        value = args.get(name)
-        if isinstance(value, str) and value.count(" ") + 1 >= _MIN_TASK_WORDS and step.outcome.size > 0:
-            return value[:_MAX_TEXT_CHARS]
-    return None
-
-
 def _is_same_task(before: Delegation, task: str, answer: str) -> bool:
     """Return whether a task is an earlier one in other words, or has an answer about the same subject."""
     one, other = list_content_words(before.task), list_content_words(task)
@@ -168,6 +179,8 @@ def _is_same_plan(one: frozenset[str], other: frozenset[str]) -> bool:
 def _is_same_answer(one: str, other: str) -> bool:
     if one == other or (says_nothing(one) and says_nothing(other)):
         return True
+    if name_other_numbers(one, other):
+        return False
     return content_overlap(list_content_words(one), list_content_words(other)) >= _SIMILAR_ANSWER
 
 
