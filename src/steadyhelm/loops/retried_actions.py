@@ -26,6 +26,10 @@ _ACKNOWLEDGES: Final = re.compile(
     r"|noted)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_ACKNOWLEDGED_FIRST: Final = re.compile(
+    r"\W{0,4}(?:ok|okay|done|success|clicked|tapped|pressed|typed|scrolled|selected|submitted)\b[.:;,!]\s{1,3}",
+    re.IGNORECASE,
+)
 _SAYS_DONE: Final = re.compile(
     r"\A\W*+(?:[\w'#-]+ ){0,5}(?!(?:un|dis)\w|need|requir|protect|lock|block|fail)\w+ed\b", re.IGNORECASE
 )
@@ -106,10 +110,13 @@ def read_state(step: ToolStep) -> str:
     outcome, args = step.outcome, step.event.input_data
     if not outcome.known or outcome.failed or outcome.size < _MIN_STATE_CHARS:
         return ""
-    if find_command(args) is not None or find_path(args) is not None or _ACKNOWLEDGES.match(outcome.sample):
+    if find_command(args) is not None or find_path(args) is not None or puts_many(step.event.action_name):
         return ""
-    if outcome.size < _MAX_SENTENCE_CHARS and _SAYS_DONE.match(outcome.sample):
+    # "clicked. Screen: ...": what follows the acknowledgement shows the state.
+    alone = _ACKNOWLEDGED_FIRST.match(outcome.sample)
+    state = outcome.sample if alone is None else outcome.sample[alone.end() :]
+    if len(state) < _MIN_STATE_CHARS or _ACKNOWLEDGES.match(state):
         return ""
-    if puts_many(step.event.action_name):
+    if len(state) < _MAX_SENTENCE_CHARS and _SAYS_DONE.match(state):
         return ""
-    return _SCREEN_CLOCK.sub("~", outcome.sample)
+    return _SCREEN_CLOCK.sub("~", state)

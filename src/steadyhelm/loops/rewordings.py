@@ -26,6 +26,7 @@ from steadyhelm.loops.steps import ToolStep, asks_for_state
 from steadyhelm.noise import mask_noise
 
 SAME_TASKS_OF_LOOP: Final = 4
+OTHER_PLANS_OF_LOOP: Final = 6
 SAME_PLANS_OF_LOOP: Final = 4
 
 _MAX_KEPT: Final = 8
@@ -143,6 +144,8 @@ class RewordingMemory(Struct):
         if len(self.plans) >= SAME_PLANS_OF_LOOP - 1:
             words = list_content_words(text)
             similar = [it for it in self.plans if _is_same_plan(list_content_words(it.text), words)]
+        if len(self.plans) >= OTHER_PLANS_OF_LOOP - 1 and _STATUS.search(text):
+            similar = self.plans  # as many items, none of them begun or done: whatever they are called by now
         event = step.event
         self.plans = [*self.plans, WrittenPlan(text, event.event_id)][-_MAX_KEPT:]
         count = len(similar) + 1

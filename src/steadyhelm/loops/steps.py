@@ -247,7 +247,7 @@ _EXPLAINING_WORDS: Final = frozenset(
     {"reason", "reasoning", "explanation", "rationale", "justification", "purpose", "thought", "thoughts",
      "thinking", "intent", "timeout", "attempt", "attempts", "try", "tries", "retry", "retries", "nonce",
      "ts", "bust", "buster", "cachebust", "cachebuster", "salt", "rand", "correlation", "idempotency",
-     "trace", "span", "progress"}
+     "trace", "span", "progress", "why"}
 )  # fmt: skip
 _CONTENT_NAMES: Final = frozenset(
     {"description", "comment", "note", "notes", "remark", "timestamp", "summary", "iteration", "counter",
