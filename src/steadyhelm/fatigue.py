@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import TOOL_CALL, TraceEvent
-from steadyhelm.loops.steps import find_path
+from steadyhelm.loops.call_arguments import find_path
 
 MAX_PATTERNS: Final = 256
 MAX_SUBJECTS: Final = 256

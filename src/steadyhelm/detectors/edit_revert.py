@@ -5,6 +5,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from steadyhelm.events import TOOL_CALL, TraceEvent
+from steadyhelm.loops.call_arguments import find_path, first_argument
 from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
     LoopDetector,
@@ -14,7 +15,7 @@ from steadyhelm.loops.loop_detector import (
     hash_text,
 )
 from steadyhelm.loops.outcomes import SUCCESS
-from steadyhelm.loops.steps import ToolStep, find_path, first_argument, read_step
+from steadyhelm.loops.steps import ToolStep, read_step
 
 REVERTS_OF_LOOP: Final = 2
 

@@ -31,7 +31,8 @@ from steadyhelm.goals.departure import (
 )
 from steadyhelm.goals.tracker import SHORTEST_REPLY_CHARS, GoalTracker
 from steadyhelm.goals.vocabulary import find_divergence
-from steadyhelm.loops.steps import find_path, read_step, works_on_files
+from steadyhelm.loops.call_arguments import find_path
+from steadyhelm.loops.steps import read_step, works_on_files
 
 WINDOW_OUTPUTS: Final = 3
 _MAX_WINDOWS_PER_RUN: Final = 12

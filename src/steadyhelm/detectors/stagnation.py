@@ -9,6 +9,7 @@ from steadyhelm.baselines import BaselineStats
 from steadyhelm.errors import SettingsError
 from steadyhelm.events import TOOL_CALL, TraceEvent
 from steadyhelm.findings import DriftEvent
+from steadyhelm.loops.call_arguments import find_path
 from steadyhelm.loops.echoes import remove_echo
 from steadyhelm.loops.effects import is_screen_action
 from steadyhelm.loops.lines_read import LinesRead
@@ -30,7 +31,7 @@ from steadyhelm.loops.rewordings import RewordingMemory
 from steadyhelm.loops.same_code import ComputedResults
 from steadyhelm.loops.same_document import FetchedDocuments
 from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_query
-from steadyhelm.loops.steps import ToolStep, find_path, read_step
+from steadyhelm.loops.steps import ToolStep, read_step
 from steadyhelm.loops.targets import TargetRelation, puts_many, relate_calls
 from steadyhelm.loops.user_answers import asks_user, is_specific, read_answer
 from steadyhelm.loops.user_questions import UserQuestions

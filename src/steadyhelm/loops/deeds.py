@@ -4,7 +4,8 @@ import functools
 import re
 from typing import Final
 
-from steadyhelm.loops.steps import ToolStep, find_command, find_path
+from steadyhelm.loops.call_arguments import find_command, find_path
+from steadyhelm.loops.steps import ToolStep
 from steadyhelm.noise import mask_noise
 
 _MAX_ANSWER_CHARS: Final = 400

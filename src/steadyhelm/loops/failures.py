@@ -4,10 +4,11 @@ from typing import Final, Self
 
 from msgspec import Struct, field
 
+from steadyhelm.loops.call_arguments import find_command
 from steadyhelm.loops.halving import Halving
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, split_words, word_overlap
 from steadyhelm.loops.outcomes import CallOutcome, hash_error, looks_failed
-from steadyhelm.loops.steps import ToolStep, find_command
+from steadyhelm.loops.steps import ToolStep
 
 # Calls with so few words cannot be told apart by them: the error alone counts.
 _MIN_WORDS_TO_COMPARE: Final = 3

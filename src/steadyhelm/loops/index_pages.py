@@ -7,7 +7,7 @@ import re
 from typing import Any, Final
 from zlib import crc32
 
-from steadyhelm.loops.steps import find_command, find_path
+from steadyhelm.loops.call_arguments import find_command, find_path
 
 _MAX_CHARS: Final = 480
 _WORD: Final = re.compile(r"[^\W\d_]{4,}|\d{2,}")

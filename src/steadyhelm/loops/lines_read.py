@@ -7,9 +7,10 @@ from zlib import crc32
 
 from msgspec import Struct, field
 
+from steadyhelm.loops.call_arguments import find_command, find_path
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.outcomes import extract_text
-from steadyhelm.loops.steps import ToolStep, find_command, find_path
+from steadyhelm.loops.steps import ToolStep
 
 SAME_LINES_OF_LOOP: Final = 4
 

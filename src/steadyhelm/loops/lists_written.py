@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
+from steadyhelm.loops.call_arguments import find_command, find_path
 from steadyhelm.loops.content_words import list_content_words
 from steadyhelm.loops.loop_detector import (
     MAX_EVIDENCE_IDS,
@@ -18,7 +19,7 @@ from steadyhelm.loops.loop_detector import (
     LoopMatch,
     hash_text,
 )
-from steadyhelm.loops.steps import ToolStep, find_command, find_path
+from steadyhelm.loops.steps import ToolStep
 from steadyhelm.noise import mask_numbers
 
 WRITINGS_OF_LOOP: Final = 4

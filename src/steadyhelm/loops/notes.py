@@ -8,10 +8,11 @@ from typing import Any, Final, Self
 from msgspec import Struct, field
 
 from steadyhelm.fingerprints import encode_canonical, hash_call
+from steadyhelm.loops.call_arguments import find_command, find_path
 from steadyhelm.loops.content_words import content_overlap, list_content_words, names_one_thing_each
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.similarity import find_slot, list_identifiers, name_different_things
-from steadyhelm.loops.steps import ToolStep, find_command, find_path
+from steadyhelm.loops.steps import ToolStep
 from steadyhelm.noise import mask_noise, mask_numbers
 
 SAME_NOTES_OF_LOOP: Final = 4

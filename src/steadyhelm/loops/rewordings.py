@@ -12,6 +12,7 @@ from steadyhelm.loops.content_words import (
     names_one_thing_each,
     thought_overlap,
 )
+from steadyhelm.loops.kinds import asks_for_state
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.questions import read_question, says_nothing
 from steadyhelm.loops.same_help import (
@@ -22,7 +23,7 @@ from steadyhelm.loops.same_help import (
     name_other_numbers,
 )
 from steadyhelm.loops.similarity import find_slot
-from steadyhelm.loops.steps import ToolStep, asks_for_state
+from steadyhelm.loops.steps import ToolStep
 from steadyhelm.noise import mask_noise
 
 SAME_TASKS_OF_LOOP: Final = 4

@@ -8,9 +8,10 @@ from zlib import crc32
 
 from msgspec import Struct, field
 
+from steadyhelm.loops.call_arguments import find_command
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch, is_report_due
 from steadyhelm.loops.outcomes import CallOutcome
-from steadyhelm.loops.steps import ToolStep, find_command
+from steadyhelm.loops.steps import ToolStep
 
 SAME_CODE_OF_LOOP: Final = 5
 

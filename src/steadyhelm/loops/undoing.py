@@ -4,8 +4,9 @@ import functools
 import re
 from typing import Any, Final
 
+from steadyhelm.loops.call_arguments import first_argument
 from steadyhelm.loops.outcomes import CallOutcome
-from steadyhelm.loops.steps import ToolStep, first_argument
+from steadyhelm.loops.steps import ToolStep
 
 _MAX_COMMAND_CHARS: Final = 1000
 _MAX_REFUSAL_CHARS: Final = 400
