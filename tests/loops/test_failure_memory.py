@@ -16,7 +16,7 @@ from agent_steps import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.detectors.failing_loop import FailureMemory
+from steadyhelm.loops.failure_memory import FailureMemory
 from steadyhelm.loops.repetitions import RepetitionMemory
 from steadyhelm.testing.traces import events
 

@@ -1,7 +1,7 @@
 import pytest
 from agent_steps import call, names, reported, run, shell
 
-from steadyhelm.detectors.failing_loop import FailureMemory
+from steadyhelm.loops.failure_memory import FailureMemory
 from steadyhelm.loops.repetitions import RepetitionMemory
 from steadyhelm.loops.steps import ToolStep
 

@@ -5,9 +5,9 @@ import json
 import pytest
 from agent_steps import call, edit, failing, names, reported, restored_copy, run, says, shell, user
 
-from steadyhelm.detectors.failing_loop import FailureMemory
 from steadyhelm.detectors.repetitive_text import ReplyMemory
 from steadyhelm.detectors.stagnation import StagnationMemory
+from steadyhelm.loops.failure_memory import FailureMemory
 from steadyhelm.loops.repetitions import RepetitionMemory
 
 SPELLINGS = (

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhelm.detectors.edit_revert import EditMemory
-from steadyhelm.detectors.failing_loop import FailureMemory
 from steadyhelm.detectors.repetitive_text import ReplyMemory
 from steadyhelm.detectors.stagnation import StagnationMemory
 from steadyhelm.events import CALL_REFUSED, STATE_TRANSITION
+from steadyhelm.loops.failure_memory import FailureMemory
 from steadyhelm.loops.loop_detector import SegmentTracker
 from steadyhelm.loops.repetitions import RepetitionMemory
 

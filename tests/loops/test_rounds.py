@@ -6,8 +6,9 @@ from agent_steps import call, failing, matches, reported, restored_copy, run, sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhelm.detectors.failing_loop import FailingLoop, FailureMemory
+from steadyhelm.detectors.failing_loop import FailingLoop
 from steadyhelm.events import RunInfo
+from steadyhelm.loops.failure_memory import FailureMemory
 from steadyhelm.loops.fresh_names import find_renamed, is_made_up
 from steadyhelm.loops.rounds import RoundMemory
 from steadyhelm.loops.steps import ToolStep

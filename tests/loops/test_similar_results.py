@@ -1,9 +1,9 @@
 import pytest
 from agent_steps import call, matches, names, reported, run, says, shell, user
 
-from steadyhelm.detectors.failing_loop import FailureMemory
 from steadyhelm.detectors.repetitive_text import ReplyMemory
 from steadyhelm.detectors.stagnation import StagnationMemory
+from steadyhelm.loops.failure_memory import FailureMemory
 from steadyhelm.loops.repetitions import RepetitionMemory
 
 BODY = "the ledger has forty open rows and no lock on any of them"

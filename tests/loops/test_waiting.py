@@ -3,7 +3,7 @@ import itertools
 import pytest
 from agent_steps import call, failing, reported, run, shell, user
 
-from steadyhelm.detectors.failing_loop import FailureMemory
+from steadyhelm.loops.failure_memory import FailureMemory
 from steadyhelm.loops.repetitions import RepetitionMemory
 
 RUNNING = call("BashOutput", {"bash_id": "1"}, "<status>running</status>")

@@ -8,6 +8,7 @@ from msgspec import Struct
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_bytes
 from steadyhelm.loops.echoes import is_equal_but_echo
+from steadyhelm.loops.error_words import SIBLING_PHRASE, cut_to_ends, reports_failure
 from steadyhelm.loops.failure_words import is_item, takes_item, tells_failure
 from steadyhelm.loops.measures import find_measures, grade_measures
 from steadyhelm.loops.phrases import Phrases, to_lower
@@ -18,8 +19,6 @@ from steadyhelm.noise import find_volatile_parts, is_equal_without_noise, mask_n
 _HEAD_CHARS: Final = 320
 _TAIL_CHARS: Final = 160
 MAX_SAMPLE_CHARS: Final = _HEAD_CHARS + _TAIL_CHARS
-_FAILURE_HEAD_CHARS: Final = 240
-_FAILURE_TAIL_CHARS: Final = 120
 _MAX_WAIT_ANSWER_CHARS: Final = 200
 _MAX_SIZE_DIFFERENCE: Final = 16
 _MAX_VARYING_CHARS: Final = 96
@@ -148,27 +147,7 @@ _FAILURE_COUNTS: Final = re.compile(
     # What a linter counts, at the beginning; a status such as 404 counts nothing.
     r"|\A\W{0,4}(?![45]\d\d\b)(\d+) "
 )
-_ERROR_PHRASES: Final = Phrases(
-    ("error:", "exception:", "failure:"),
-    # Also as test runners and tracebacks say it, at the beginning of a line: "E   AssertionError: 1 != 2".
-    re.compile(r"\b(?:error|exception|failure):|(?m:^(?:e +)?[\w.]*(?:error|exception): )"),
-)
-# An object whose own field names an error. One further in is part of what was looked up.
-_JSON_ERROR: Final = re.compile(
-    r"\s*\{[^{}\[\]]{0,200}"
-    r"(?:\"(?:errors?|error_message)\"\s*:\s*(?:\"[^\"]|\{\s*\"|\[\s*[\"{]|true\b|[1-9])|\"status\"\s*:\s*\"error\")"
-)
 _ERROR_FIELDS: Final = frozenset({"error", "error_message", "errors"})
-_FAILED_TEST_PHRASES: Final = Phrases((" failed",), re.compile(r"\b[1-9]\d* failed\b"))
-_FAILURE_AT_START: Final = re.compile(
-    r"(?!\s{0,9}\{\s{0,9}\")\W*(?:error|traceback|fatal|exception|failure|failed)\b"
-    # "Failed requests: 0" counts none.
-    r"(?!(?: [a-z]{1,12}){0,2}\W{1,3}0(?:\W{0,2}\Z|[,;\n]))"
-)
-_REJECTION: Final = re.compile(
-    r"\b(?:wrong|incorrect|invalid|declined|rejected|not accepted)\b[^\n]{0,80}\btry again\b"
-    r"(?! (?:later|in \d))"
-)
 _FINAL_STATE: Final = re.compile(
     r"\b(?:status|state|conclusion|phase|result)\W{1,6}(?:fail(?:ed|ure)|error|cancell?ed|expired|complete|succe"
     r"|finished|done|closed|rejected|aborted|terminated|timed_out|merged|denied|declined|refused|approved"
@@ -185,7 +164,6 @@ _BARE_STATUS: Final = re.compile(
     r"|\W{0,4}(?:\w{1,20} ){0,3}failed\W{1,3}(?:with )?(?:exit )?(?:code|status) \d{1,3}\W{0,2}\Z"
 )
 """A failure of which nothing but the exit status is known."""
-_SIBLING_PHRASE: Final = "sibling tool call"
 _QUOTED_PART: Final = re.compile(r"\{[^{}]*\}|'[^']*'|\"[^\"]*\"|`[^`]*`|https?://\S+")
 
 
@@ -343,12 +321,12 @@ def read_outcome(event: TraceEvent, kind: str = "look") -> CallOutcome:
         text = shown if error in shown else f"{shown}\n{error}"
     size = len(text)
     sample = text if size <= MAX_SAMPLE_CHARS else text[:_HEAD_CHARS] + text[-_TAIL_CHARS:]
-    lowered = to_lower(_cut_to_ends(text))
+    lowered = to_lower(cut_to_ends(text))
     if error is not None:
-        failed = _SIBLING_PHRASE not in lowered
+        failed = SIBLING_PHRASE not in lowered
     else:
         args = event.input_data
-        failed = _reports_failure(lowered) or tells_failure(lowered, size, event.action_name, args, kind)
+        failed = reports_failure(lowered) or tells_failure(lowered, size, event.action_name, args, kind)
     if failed and error is None and takes_item(event.action_name, event.input_data) and is_item(output):
         failed = False  # it is the item that failed once
     outage = failed and _is_outage(to_lower(text[:_HEAD_CHARS]))
@@ -366,49 +344,8 @@ def looks_failed(text: str, *, is_error: bool) -> bool:
 
     `is_error` says that the text is the error of the call, not its output.
     """
-    lowered = to_lower(_cut_to_ends(text))
-    return _SIBLING_PHRASE not in lowered if is_error else _reports_failure(lowered)
-
-
-def _reports_failure(lowered: str) -> bool:
-    # Plain searches, written out: every result goes through them, and most hold none of these words.
-    if (
-        "error" in lowered
-        or "fail" in lowered
-        or "exception" in lowered
-        or "traceback" in lowered
-        or "fatal" in lowered
-    ) and _names_failure(lowered):
-        return True
-    return (
-        "command not found" in lowered
-        or "no such file" in lowered
-        or "permission denied" in lowered
-        or "is not recognized" in lowered
-        or "no replacement was performed" in lowered
-        or "no such tool" in lowered
-        or "unknown tool" in lowered
-        or ("try again" in lowered and _REJECTION.search(lowered) is not None)
-    )
-
-
-def _cut_to_ends(text: str) -> str:
-    """Return the parts of a result that report a failure: its beginning and its end."""
-    if len(text) <= _FAILURE_HEAD_CHARS + _FAILURE_TAIL_CHARS + 1:
-        return text
-    return f"{text[:_FAILURE_HEAD_CHARS]}\n{text[-_FAILURE_TAIL_CHARS:]}"
-
-
-def _names_failure(lowered: str) -> bool:
-    return (
-        _FAILURE_AT_START.match(lowered) is not None
-        or _JSON_ERROR.match(lowered) is not None
-        or _ERROR_PHRASES.occur_in(lowered)
-        or _FAILED_TEST_PHRASES.occur_in(lowered)
-        or "traceback (most recent" in lowered
-        or "returned: error" in lowered
-        or "returned: failure" in lowered
-    )
+    lowered = to_lower(cut_to_ends(text))
+    return SIBLING_PHRASE not in lowered if is_error else reports_failure(lowered)
 
 
 def extract_text(output: Any) -> str:

@@ -20,7 +20,7 @@ _MAX_SLEPT_UNEVENNESS: Final = 2.0
 _TOLD_PAUSE_S: Final = 3.0
 _STATUS_PAUSE_S: Final = 15.0
 _MAX_PACE_UNEVENNESS: Final = 1.6
-_EVEN_PACES: Final = ((10.0, 1.05), (20.0, 1.15))
+_EVEN_PACES: Final = ((15.0, 1.05), (20.0, 1.15))
 """The shortest pause, and how uneven the pauses may be, of somebody who sleeps: who thinks is less even."""
 _THOUGHT_PACE: Final = (10.0, 1.3)
 """The same where the time spent thinking is known, and no part of the pauses."""
