@@ -30,6 +30,10 @@ _VERDICT: Final = re.compile(
     r"|no (?:errors?|issues?|problems?|warnings?|conflicts?)|[1-9]\d* (?:failed|errors?|warnings?))\b",
     re.IGNORECASE,
 )
+# What a shell adds to the output of every command.
+_SHELL_STATUS: Final = re.compile(
+    r"\[(?:the )?(?:command|process|current working|python interpreter)\b[^\]\n]{0,300}\]?", re.IGNORECASE
+)
 _WORD: Final = re.compile(r"[^\s\"'`,;()\[\]{}<>=|&]+")
 _SCHEME: Final = re.compile(r"[a-z]{2,9}://(?:www\.)?")
 _SMALL_NUMBER: Final = re.compile(r"[-+]?\d{1,4}[a-z]?\Z")
@@ -191,6 +195,8 @@ def is_document(text: str) -> bool:
     >>> is_document("status: held, reason: address check"), is_document("3 checks passed")
     (True, False)
     """
+    if len(_SHELL_STATUS.sub("", text).strip()) < _MIN_CHARS and _SHELL_STATUS.search(text) is not None:
+        return False
     if len(text) <= _MAX_VERDICT_CHARS and (says_nothing(text) or says_refused(text)):
         return False
     return _VERDICT.search(text[-_MAX_VERDICT_CHARS:]) is None
