@@ -96,6 +96,23 @@ class TestHealthy:
         line = "src/ledger.py:12:from accounts import load_rows, parse_due, book_fee, find_late, sum_open"
         assert [] == seen(*(shell(f"grep -n {it} src/ledger.py", line) for it in words))
 
+    def test_silent_commands(self):
+        """
+        Commands about one file that print nothing are no document, whatever the shell adds.
+        """
+        status = "[The command completed with exit code 0.]\n[Current working directory: /workspace/ledger]"
+        checks = ("python -m py_compile", "flake8", "test -f", "file -q", "shellcheck", "yapf -d", "isort -c")
+        assert [] == seen(*(shell(f"{it} src/ledger.py", status) for it in checks))
+
+    def test_one_program(self):
+        """
+        The program that runs several scripts is no document.
+        """
+        steps = [
+            shell(f"{how} {it}", PAGE) for how in ("python3", "/usr/bin/python3 -u") for it in ("a", "b", "c")
+        ]
+        assert [] == seen(*steps)
+
     def test_copies_of_one_file(self):
         """
         Equal files in other folders are other files.

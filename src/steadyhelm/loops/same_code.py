@@ -165,7 +165,10 @@ def find_code(tool: str, arguments: Any) -> str | None:
 
 def _cut_code(command: str) -> str | None:
     """Return a command that contains code, with that on a line of its own; None for any other."""
-    found = _CODE_IN_COMMAND.search(command[:_MAX_START_CHARS])
+    start = command[:_MAX_START_CHARS]
+    if " -c " not in start and " -e " not in start and "<<" not in start:
+        return None  # most commands: the pattern costs more
+    found = _CODE_IN_COMMAND.search(start)
     if found is None:
         return None
     return f"{command[: found.end()]}\n{command[found.end() :].lstrip(_QUOTES)}"

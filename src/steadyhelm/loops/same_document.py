@@ -30,11 +30,17 @@ _VERDICT: Final = re.compile(
     r"|no (?:errors?|issues?|problems?|warnings?|conflicts?)|[1-9]\d* (?:failed|errors?|warnings?))\b",
     re.IGNORECASE,
 )
+# What a shell adds to the output of every command.
+_SHELL_STATUS: Final = re.compile(
+    r"\[(?:the )?(?:command|process|current working|python interpreter)\b[^\]\n]{0,300}\]?", re.IGNORECASE
+)
 _WORD: Final = re.compile(r"[^\s\"'`,;()\[\]{}<>=|&]+")
 _SCHEME: Final = re.compile(r"[a-z]{2,9}://(?:www\.)?")
 _SMALL_NUMBER: Final = re.compile(r"[-+]?\d{1,4}[a-z]?\Z")
 # With letters and digits, a part of a path, or a long number: it names one thing.
 _NAMES_ONE_THING: Final = re.compile(r"(?=.*[a-z])(?=.*\d).{4}|.*[a-z@]/|.*/[a-z]|.*\w[.@]\w\w|.*\d{5}")
+# The version of what runs a command is no thing that it is about.
+_PROGRAM: Final = re.compile(r"(?:.*/)?(?:bash|java|node|perl|php|pip|pypy|python|ruby|sh)[\d.-]*\Z")
 _LONG_WORD: Final = re.compile(r"[^\W\d_]{7,}\Z")
 _GOES_THERE: Final = re.compile(r"\s{0,9}cd [^;&|]{1,99}&& ?")
 _COMMAND_NAMES: Final = ("command", "cmd")
@@ -189,6 +195,8 @@ def is_document(text: str) -> bool:
     >>> is_document("status: held, reason: address check"), is_document("3 checks passed")
     (True, False)
     """
+    if len(_SHELL_STATUS.sub("", text).strip()) < _MIN_CHARS and _SHELL_STATUS.search(text) is not None:
+        return False
     if len(text) <= _MAX_VERDICT_CHARS and (says_nothing(text) or says_refused(text)):
         return False
     return _VERDICT.search(text[-_MAX_VERDICT_CHARS:]) is None
@@ -235,7 +243,12 @@ def _normalize_word(word: str) -> str:
 def _list_things(words: list[str], result: str) -> list[str]:
     """Return the words that name one thing; a plain word only where it is long and the result has it too."""
     lowered = result.lower()
-    return [it for it in words if _NAMES_ONE_THING.match(it) or (_LONG_WORD.match(it) and it in lowered)]
+    return [
+        it
+        for it in words
+        if (_NAMES_ONE_THING.match(it) or (_LONG_WORD.match(it) and it in lowered))
+        and _PROGRAM.match(it) is None
+    ]
 
 
 def _is_same_word(one: str, other: str) -> bool:
