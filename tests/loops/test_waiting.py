@@ -8,6 +8,8 @@ from steadyhelm.loops.repetitions import RepetitionMemory
 
 RUNNING = call("BashOutput", {"bash_id": "1"}, "<status>running</status>")
 
+REPLY = {"action_type": "llm_request", "action_name": "model", "duration_ms": 900.0, "timestamp": 990.0}
+
 
 def seen(*steps, every_s=None):
     """The places at which a run of these steps is reported; `every_s` seconds lie between two of them."""
@@ -312,8 +314,10 @@ class TestPatientRetries:
     def failed(step, *pauses_s):
         """The places that both detectors report when a step is tried again after each of these pauses."""
         times = itertools.accumulate(pauses_s, initial=1000.0)
-        trace = run(*({**step, "timestamp": at} for at in times))
-        return sorted({*reported(RepetitionMemory(), trace), *reported(FailureMemory(), trace)})
+        trace = run(REPLY, *({**step, "timestamp": at} for at in times))
+        return sorted(
+            {place - 1 for place in (*reported(RepetitionMemory(), trace), *reported(FailureMemory(), trace))}
+        )
 
     @pytest.mark.parametrize(
         "error",
@@ -360,7 +364,8 @@ class TestPatientRetries:
             for n, it in enumerate(words)
         ]
 
-        assert [8] == reported(FailureMemory(), run(*steps))
+        assert [9] == reported(FailureMemory(), run(REPLY, *steps))
+        assert reported(FailureMemory(), run(*steps[:3]))
         assert reported(FailureMemory(), run(*({**it, "timestamp": 1000.0} for it in steps[:3])))
 
     @pytest.mark.parametrize(

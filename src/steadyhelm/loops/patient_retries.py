@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from steadyhelm.events import TraceEvent
 from steadyhelm.loops.outcomes import CallOutcome
 from steadyhelm.loops.phrases import Phrases, to_lower
 from steadyhelm.loops.steps import ToolStep
@@ -35,10 +36,19 @@ _SAME_AGAIN: Final = re.compile(
 
 
 class RetryPauses(Struct):
-    """When each call failed last, and how long the run had been busy by then: that is no pause."""
+    """When each call failed last, and how long the run had been busy by then: that is no pause.
+
+    `has_replies` is whether the run tells how long replies took: else a pause may be one to think.
+    """
 
     failed_at: dict[int, tuple[float, float]] = field(default_factory=dict)
     busy_s: float = 0.0
+    has_replies: bool = False
+
+    def record_reply(self, event: TraceEvent) -> None:
+        """Record how long a reply took."""
+        self.busy_s += event.duration_ms / 1000
+        self.has_replies |= event.duration_ms > 0
 
     def record_work(self, step: ToolStep) -> None:
         """Record how long a call took, unless it waited itself."""
@@ -54,11 +64,13 @@ class RetryPauses(Struct):
         if before is None:
             return False
         pause_s = at - before[0] - (self.busy_s - before[1])
-        return is_patient_retry(step.outcome, pause_s, has_times=at > before[0])
+        return is_patient_retry(step.outcome, pause_s, has_times=at > before[0], has_replies=self.has_replies)
 
 
-def is_patient_retry(outcome: CallOutcome, pause_s: float, *, has_times: bool) -> bool:
+def is_patient_retry(outcome: CallOutcome, pause_s: float, *, has_times: bool, has_replies: bool) -> bool:
     """Return whether a call that failed was tried again after a pause, at what may pass by itself.
+
+    Where it is not known how long replies took, an agent may only have thought.
 
     What another process holds is tried again sooner, and in a run without times it is taken to pass.
     """
@@ -69,4 +81,4 @@ def is_patient_retry(outcome: CallOutcome, pause_s: float, *, has_times: bool) -
     lowered = to_lower(outcome.sample)
     if _LOCK_PHRASES.occur_in(lowered):
         return True
-    return pause_s >= _RETRY_PAUSE_S and _SAME_AGAIN.search(lowered) is None
+    return has_replies and pause_s >= _RETRY_PAUSE_S and _SAME_AGAIN.search(lowered) is None

@@ -4,7 +4,6 @@ from typing import Final
 
 from steadyhelm.loops.call_memory import RepeatedCall
 from steadyhelm.loops.loop_detector import SCORE_WITHOUT_RESULTS, LoopMatch
-from steadyhelm.loops.patient_retries import is_patient_retry
 from steadyhelm.loops.steps import ToolStep, is_status_look
 
 REPEATS_IN_A_ROW: Final = 3
@@ -14,17 +13,24 @@ REPEATS_IN_OUTAGE: Final = 8
 
 
 def judge_repeat(
-    step: ToolStep, seen: RepeatedCall, patience: int | None, *, had_news: bool, is_between_items: bool
+    step: ToolStep,
+    seen: RepeatedCall,
+    patience: int | None,
+    *,
+    had_news: bool,
+    is_between_items: bool,
+    is_patient: bool,
 ) -> LoopMatch | None:
     """Return the match of a call made again with the same result; it is a loop from a usual number on.
 
-    `had_news` says that results were new in between, `is_between_items` that the call comes between items.
+    `had_news` says that results were new in between, `is_between_items` that the call comes between items,
+    `is_patient` that it failed and was tried again after pauses made on purpose.
     """
     outcome, name = step.outcome, step.event.action_name
     if step.event.tool_kind == "schedule" or is_on_schedule(step, seen):
         return None
     is_in_a_row = seen.in_a_row == seen.count
-    if outcome.outage or is_tried_patiently(step, seen):
+    if outcome.outage or is_patient:
         enough = REPEATS_IN_OUTAGE
         if seen.count < enough:
             return None
@@ -53,12 +59,6 @@ def judge_repeat(
         most=SCORE_WITHOUT_RESULTS if seen.is_deed or not outcome.known else 1.0,
         declare="idempotent" if is_status else "",
     )
-
-
-def is_tried_patiently(step: ToolStep, seen: RepeatedCall) -> bool:
-    """Return whether a call failed again after pauses made on purpose, at what may pass by itself."""
-    times = seen.times
-    return is_patient_retry(step.outcome, times.shortest_s, has_times=times.waited_s > 0)
 
 
 def is_on_schedule(step: ToolStep, seen: RepeatedCall) -> bool:

@@ -22,11 +22,11 @@ from steadyhelm.loops.loop_detector import (
     copy_memory,
 )
 from steadyhelm.loops.near_repeats import PreviousCall
+from steadyhelm.loops.patient_retries import is_patient_retry
 from steadyhelm.loops.repeat_limits import (
     REPEATS_IN_A_ROW,
     REPEATS_WITHOUT_RESULTS,
     is_on_schedule,
-    is_tried_patiently,
     judge_repeat,
 )
 from steadyhelm.loops.steps import ToolStep, identify_call, is_status_look, read_step
@@ -168,7 +168,14 @@ class RepetitionMemory(Struct):
         match = (
             self._judge_wait(step, seen)
             if is_polling
-            else judge_repeat(step, seen, patience, had_news=had_news, is_between_items=is_between_items)
+            else judge_repeat(
+                step,
+                seen,
+                patience,
+                had_news=had_news,
+                is_between_items=is_between_items,
+                is_patient=self._is_patient(step, seen),
+            )
         )
         return structs.replace(match, ignored=ignored) if match is not None and ignored else match
 
@@ -198,6 +205,13 @@ class RepetitionMemory(Struct):
         event = step.event
         return (
             is_other_thing and is_verdict(answer) and not reads_content(event.action_name, event.input_data)
+        )
+
+    def _is_patient(self, step: ToolStep, seen: RepeatedCall) -> bool:
+        """Return whether a call failed again after pauses made on purpose, at what may pass by itself."""
+        times = seen.times
+        return step.outcome.failed and is_patient_retry(
+            step.outcome, times.shortest_s, has_times=times.waited_s > 0, has_replies=self.thinks
         )
 
     def _is_paced(self, step: ToolStep, seen: RepeatedCall) -> bool:
@@ -341,7 +355,7 @@ class RepetitionMemory(Struct):
         return not (
             step.kind == "wait"
             or step.outcome.outage
-            or is_tried_patiently(step, seen)
+            or self._is_patient(step, seen)
             or step.event.tool_kind == "schedule"
             or seen.has_course
             or is_on_schedule(step, seen)
