@@ -27,15 +27,15 @@ CALIBRATED = BaselineStats(
 )
 
 
-def trace(action_type, **fields):
-    """The same step eight times, a minute apart, off the goal, under one type of action."""
+def trace(action_type, pause_s=60.0, **fields):
+    """The same step eight times, in even pauses, off the goal, under one type of action."""
     return [
         structs.replace(
             event,
             action_type=action_type,
             output_data=POEM,
             token_count=1000,
-            timestamp=1000.0 + 60.0 * event.seq,
+            timestamp=1000.0 + pause_s * event.seq,
             **fields,
         )
         for event in events("aaaaaaaa")
@@ -57,7 +57,7 @@ class TestDecisionMatrix:
         """
         Loops are looked for in tool calls, the goal in model calls, and neither in anything else.
         """
-        steps = trace(action_type)
+        steps = trace(action_type, pause_s=3.0)  # who looks once a minute may be waiting
 
         assert action_loop == bool(fired_at(ActionLoop(), steps))
         assert goal_drift == bool(fired_at(GoalDrift(similarity_threshold=0.5, goal=GOAL), steps))

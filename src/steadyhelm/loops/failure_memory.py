@@ -81,7 +81,7 @@ class FailureMemory(Struct):
         if event.action_type == TOOL_CALL:
             return self.observe_step(read_step(event))
         if event.action_type == LLM_REQUEST:
-            self.pauses.busy_s += event.duration_ms / 1000
+            self.pauses.record_reply(event)
         elif self.segment.record_message(event):
             self.segment_number += 1
             self.message_step = self.steps

@@ -29,6 +29,7 @@ _STALE_SHARE: Final = 0.5
 _KNOWN_SHARE: Final = 0.1
 _SAME_WORDS: Final = 0.6
 _MIN_SEARCH_WORDS: Final = 2
+_MIN_CHARS_BESIDE_QUESTION: Final = 24
 _MAX_SEARCH_CHARS: Final = 2048
 _SEARCH_ARGUMENTS: Final = frozenset(
     {"query", "q", "search_query", "search", "question", "instruction", "keywords", "terms", "topic"}
@@ -100,9 +101,7 @@ class SearchMemory(Struct):
         if is_foreseen:
             pieces = self.searches[-1].pieces if self.searches else []
         else:
-            # What a result repeats of the question is nothing that was found.
-            found_text = extract_text(event.output_data).replace(question, "") if step.outcome.known else ""
-            pieces = hash_pieces(found_text) if found_text else []
+            pieces = hash_pieces(_read_found(event, question)) if step.outcome.known else []
         of_tool = [it for it in self.searches if it.name == name and step.has_seen(it.seq)]
         seen = {piece for it in of_tool for piece in it.pieces}
         known = len(seen.intersection(pieces)) / max(1, len(pieces))
@@ -124,6 +123,14 @@ class SearchMemory(Struct):
             return None
         search.reported = max(reported, _find_due_count(found.count, enough))
         return found
+
+
+def _read_found(event: TraceEvent, question: str) -> str:
+    """Return what a search found, without the question, which many a result repeats."""
+    text = extract_text(event.output_data)
+    rest = text.replace(question, "")
+    # A result that is hardly more than the question is an answer of its own.
+    return rest if len(rest) >= _MIN_CHARS_BESIDE_QUESTION else text
 
 
 def _find_due_count(count: int, enough: int) -> int:
