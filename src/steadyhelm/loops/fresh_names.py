@@ -4,6 +4,7 @@ A made-up name is recognised by its form, or because it stood in a result before
 an order that the agent was told to handle is none.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -12,6 +13,8 @@ _MIN_HEX_CHARS: Final = 5
 _MIN_LONG_CHARS: Final = 8
 _MIN_TURNS: Final = 3
 _MAX_COUNTER_DIGITS: Final = 3
+_TEXTS_CACHED: Final = 64
+"""Rounds are compared call by call: each call of a round is read again with the next."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _NAME: Final = re.compile(
@@ -34,15 +37,17 @@ _ATTEMPT_WORDS: Final = frozenset(
 )
 
 
-def split_names(text: str) -> list[str]:
+@functools.lru_cache(maxsize=_TEXTS_CACHED)
+def split_names(text: str) -> tuple[str, ...]:
     """Return a text as what lies between names and the names, in turn.
 
     >>> split_names("rm /tmp/env_9704")
-    ['', 'rm', ' /', 'tmp', '/', 'env', '_', '9704', '']
+    ('', 'rm', ' /', 'tmp', '/', 'env', '_', '9704', '')
     """
-    return _NAME.split(text)
+    return tuple(_NAME.split(text))
 
 
+@functools.lru_cache(maxsize=_TEXTS_CACHED)
 def list_names(text: str) -> frozenset[str]:
     """Return the names of a text that hold a digit and more than one character.
 

@@ -29,6 +29,7 @@ _MAX_STEPS_OF_ROUND: Final = 12
 _MAX_LENGTH_DIFFERENCE: Final = 4
 _MAX_SIZE_DIFFERENCE: Final = 12
 _MAX_ARGUMENT_BYTES: Final = 1000
+_MAX_ALIKE: Final = 3
 
 
 class RoundWords(Struct, frozen=True):
@@ -73,11 +74,13 @@ class RoundStep(Struct):
 class RoundMemory(Struct):
     """The latest calls, and how many rounds of them were equal but for fresh names.
 
-    `runs[p]` counts the calls in a row that had the form of the call p places before.
+    `runs[p]` counts the calls in a row that had the form of the call p places before, `alike` those that
+    had the form of the call just before.
     """
 
     steps: list[RoundStep] = field(default_factory=list)
     runs: dict[int, int] = field(default_factory=dict)
+    alike: int = 0
     period: int = 0
     count: int = 0
     number: int = 0
@@ -102,11 +105,14 @@ class RoundMemory(Struct):
             self.runs = self._count_runs(step, made)
         else:
             self.runs = {}
+        self.alike = self.alike + 1 if steps and _have_same_form(steps[-1], made) else 0
         steps.append(made)
         if len(steps) > 3 * _MAX_STEPS_OF_ROUND:
             del steps[: -2 * _MAX_STEPS_OF_ROUND]
         if not self.runs or outcome.outage:
             return None  # trying again after an outage is right
+        if self.alike > _MAX_ALIKE:
+            return None  # one kind of call again and again is no round
         made.words = words = RoundWords.from_step(step)
         if words.undoes or words.refuses:
             for period, run in self.runs.items():
@@ -117,13 +123,11 @@ class RoundMemory(Struct):
 
     def _count_runs(self, step: ToolStep, made: RoundStep) -> dict[int, int]:
         runs: dict[int, int] = {}
-        name, length, size = made.name, made.length, made.size
         for period, before in enumerate(self.steps[: -_MAX_STEPS_OF_ROUND - 1 : -1], 1):
             if (
-                before.name == name
-                and -_MAX_LENGTH_DIFFERENCE <= before.length - length <= _MAX_LENGTH_DIFFERENCE
-                and -_MAX_SIZE_DIFFERENCE <= before.size - size <= _MAX_SIZE_DIFFERENCE
+                before.name == made.name
                 and period > 1
+                and _have_same_form(before, made)
                 and step.has_seen(before.seq)
             ):
                 runs[period] = self.runs.get(period, 0) + 1
@@ -165,8 +169,19 @@ class RoundMemory(Struct):
         return self.times.is_schedule(slept=False) and not any(it.refuses for it in words)
 
 
+def _have_same_form(one: RoundStep, other: RoundStep) -> bool:
+    """Return whether two calls of one tool have arguments and results of about the same length."""
+    return (
+        one.name == other.name
+        and -_MAX_LENGTH_DIFFERENCE <= one.length - other.length <= _MAX_LENGTH_DIFFERENCE
+        and -_MAX_SIZE_DIFFERENCE <= one.size - other.size <= _MAX_SIZE_DIFFERENCE
+    )
+
+
 def _is_same_round(before: list[RoundWords], now: list[RoundWords]) -> bool:
     """Return whether two rounds differ in fresh names alone, and their calls undo or are refused."""
+    if all(one.arguments == other.arguments for one, other in zip(before, now, strict=True)):
+        return False  # the same calls again are no rounds of fresh names
     is_refused = any(it.refuses for it in now)
     if any(it.waits for it in now) and not is_refused:
         return False
