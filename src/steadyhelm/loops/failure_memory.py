@@ -45,6 +45,7 @@ _SIMILAR_CALL_OVERLAP: Final = 0.4
 _MAX_STEPS_BETWEEN: Final = 8
 _MAX_STEPS_RENAMED: Final = 64
 _MAX_CALLS: Final = 32
+_DIGITS: Final = b"0123456789"
 _DIVERGED: Final = re.compile(r"\b(?:nan|inf)\b", re.IGNORECASE)
 _DECIMAL: Final = re.compile(rb"(?<![\d.])\d{1,9}(?:\.\d{1,12}|[eE]-?\d{1,3})")
 # What a caller reports about its own action is not a failure of the agent.
@@ -367,7 +368,8 @@ def _is_of_batch(run: FailureRun, step: ToolStep) -> bool:
     """Return whether a call that succeeded is one of the things that a tool failed with before."""
     if run.name != step.event.action_name:
         return False
-    return run.only_said or relate_calls(run.arguments, step.arguments) == "number"
+    # The same request about another number.
+    return run.only_said or run.arguments.translate(None, _DIGITS) == step.arguments.translate(None, _DIGITS)
 
 
 def _keep(failures: dict[int, FailedCall], key: int, failed: FailedCall) -> None:
