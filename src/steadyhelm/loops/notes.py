@@ -28,7 +28,7 @@ _SIMILAR_NOTE: Final = 0.6
 
 _WORD: Final = re.compile(r"\w+")
 _NAME: Final = re.compile(r"[^\W\d_a-z][^\W\d_]+")
-_SENTENCE_START: Final = re.compile(r"(?:\A|[.!?:\n])[\s\"'*-]*[^\W\d_]+")
+_SENTENCE_START: Final = re.compile(r"(?:\A|[.!?:\n])[\s\"'*-]{0,9}[^\W\d_]{1,40}")
 _RECIPIENT_AT_START: Final = re.compile(r"\s*(?:[#@]\S+|\S+@\S+)(?=\s)")
 _WITHOUT_SPACES: Final = re.compile("[\u0e00-\u0eff\u2e80-\uabff]")
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

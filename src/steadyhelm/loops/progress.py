@@ -43,7 +43,8 @@ _PLACE_BEFORE: Final = re.compile(
     r"\b(?:page|slide|chapter|question|lesson|showing|displaying|viewing) ?\W?\Z"
 )
 _COUNT_ALONE: Final = re.compile(
-    rf"\W*(?:{_THING} )?[\d.]+ ?(?:/|of|out of) ?[\d.]+ {_THING}\W*|\W*step \d+ of \d+\W*"
+    rf"\W{{0,9}}(?:{_THING} )?[\d.]{{1,15}} ?(?:/|of|out of) ?[\d.]{{1,15}} {_THING}\W{{0,9}}"
+    r"|\W{0,9}step \d{1,9} of \d{1,9}\W{0,9}"
 )
 _SHARE_FIELD: Final = re.compile(
     r"(?<![a-z])(?:progress(?:_?(?:percent|percentage|pct))?|fraction_?(?:done|completed?)"

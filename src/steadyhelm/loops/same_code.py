@@ -37,7 +37,7 @@ _CODE_IN_COMMAND: Final = re.compile(r"\b(?:python[\d.]*|node|ruby|perl|Rscript)
 
 _NAME: Final = r"[^\W\d]\w*"
 _LINE_COMMENT: Final = re.compile(
-    r"(?m)(^|[;{},])[ \t]*//[^\n]*|(?:^|(?<=\s))--[ \t][^\n]*|/\*.*?\*/", re.DOTALL
+    r"(?m)(^|[;{},])[ \t]{0,40}//[^\n]*|(?:^|(?<=\s))--[ \t][^\n]*|/\*[^*]{0,160}\*/"
 )
 _TOKEN: Final = re.compile(
     r"[fFrRbBuU]{0,2}(?:\"\"\".*?\"\"\"|'''.*?'''|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)"
@@ -48,14 +48,14 @@ _WORD: Final = re.compile(_NAME)
 _IN_BRACES: Final = re.compile(r"\{[^{}]*\}")
 # What a piece of code gives names to: targets of assignments, loop variables, aliases and parameters.
 _BINDINGS: Final = re.compile(
-    rf"(?:^|[;\n]|\b(?:let|const|var))[ \t]*(?P<targets>[^\W\d][\w, \t]{{0,80}}?)[ \t]*"
-    rf"(?::[^=\n]{{1,40}})?(?:=(?![=>])|<-)"
-    rf"|\bfor[ \t]*\(?(?:(?:let|const|var)[ \t])?[ \t]*(?P<loop>[\w, \t()]{{1,60}}?)[ \t]+(?:in|of)\b"
-    rf"|\b(?:as|AS)[ \t]+(?P<alias>{_NAME})"
-    rf"|\b(?:def|function)[ \t]*(?P<function>\w*)[ \t]*\((?P<parameters>[^()]{{0,200}})\)"
-    rf"|\blambda[ \t]+(?P<lambda>[\w, \t]{{1,60}}):"
-    rf"|(?P<arrow>[\w, \t]{{1,60}})\)?[ \t]*=>"
-    rf"|(?P<walrus>{_NAME})[ \t]*:="
+    rf"(?:^|[;\n]|\b(?:let|const|var)\b)[ \t]{{0,16}}(?P<targets>[^\W\d][\w, \t]{{0,60}}?)"
+    rf"(?::[^=\n]{{1,24}})?(?:=(?![=>])|<-)"
+    rf"|\bfor[ \t]?\(?(?:(?:let|const|var)[ \t])?(?P<loop>[\w, \t()]{{1,40}}?)[ \t](?:in|of)\b"
+    rf"|\b(?:as|AS)[ \t](?P<alias>{_NAME})"
+    rf"|\b(?:def|function)[ \t]?(?P<function>\w{{0,40}})[ \t]?\((?P<parameters>[^()]{{0,120}})\)"
+    rf"|\blambda[ \t](?P<lambda>[\w, \t]{{1,40}}):"
+    rf"|(?<![\w, \t])(?P<arrow>[\w, \t]{{1,40}})\)?[ \t]{{0,2}}=>"
+    rf"|\b(?P<walrus>{_NAME})[ \t]?:="
 )
 _QUERY: Final = re.compile(r"\s*(?:select\b|with\s+\w+\s+as\s*\()", re.IGNORECASE)
 _COUNT: Final = re.compile(r"\b(?:count *\( *(?:\*|\w+(?:\.\w+)?) *\)|sum *\( *1 *\))")

@@ -42,7 +42,7 @@ _NAMES_ONE_THING: Final = re.compile(r"(?=.*[a-z])(?=.*\d).{4}|.*[a-z@]/|.*/[a-z
 # The version of what runs a command is no thing that it is about.
 _PROGRAM: Final = re.compile(r"(?:.*/)?(?:bash|java|node|perl|php|pip|pypy|python|ruby|sh)[\d.-]*\Z")
 _LONG_WORD: Final = re.compile(r"[^\W\d_]{7,}\Z")
-_GOES_THERE: Final = re.compile(r"\s{0,9}cd [^;&|]{1,99}&& ?")
+_GOES_THERE: Final = re.compile(r"\s{0,9}cd [^;&|]{1,80}&& ?")
 _COMMAND_NAMES: Final = ("command", "cmd")
 # Arguments that say how much of a thing is asked for, not which thing.
 _SIZE_NAMES: Final = re.compile(
