@@ -31,6 +31,7 @@ from steadyhelm.loops.rewordings import RewordingMemory
 from steadyhelm.loops.same_code import ComputedResults
 from steadyhelm.loops.same_document import FetchedDocuments
 from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_query
+from steadyhelm.loops.side_arguments import is_equal_but_tags
 from steadyhelm.loops.steps import ToolStep, read_step
 from steadyhelm.loops.targets import TargetRelation, puts_many, relate_calls
 from steadyhelm.loops.user_answers import asks_user, is_specific, read_answer
@@ -52,6 +53,7 @@ _LONG_ANSWER_CHARS: Final = 600
 _MIN_PAGE_CHARS: Final = 60
 _MIN_ANSWER_CHARS: Final = 16
 _MAX_VARYING_SIZE: Final = 480
+_MAX_ECHOED_TAG_CHARS: Final = 4
 
 # An acknowledgement may rightly come many times.
 _ACKNOWLEDGES: Final = re.compile(
@@ -258,7 +260,13 @@ def _is_same_answer(answer: RepeatedAnswer, step: ToolStep) -> bool:
     if asks_user(answer.tool):
         one, other = read_answer(before.sample), read_answer(now.sample)
         return bool(one and other) and (one <= other or other <= one)
-    if now.size > _MAX_VARYING_SIZE or before.sample[:8] != now.sample[:8]:
+    if now.size > _MAX_VARYING_SIZE:
+        return False
+    if abs(now.size - before.size) <= _MAX_ECHOED_TAG_CHARS and is_equal_but_tags(
+        before.sample, answer.arguments, now.sample, step.arguments
+    ):
+        return True
+    if before.sample[:8] != now.sample[:8]:
         return False
     # One call in two spellings has one answer, but for what is made up for each request.
     varying = before.find_varying_words(now)
@@ -326,12 +334,18 @@ def _find_patience_for_target(step: ToolStep, answer: RepeatedAnswer, text: str)
         return SAME_TARGET_OF_LOOP
     if _ACKNOWLEDGES.match(text) is not None:
         return None
-    if answer.has_mostly("same") and step.outcome.size >= _MIN_ANSWER_CHARS:
-        return SAME_TARGET_OF_LOOP
+    if step.outcome.size >= _MIN_ANSWER_CHARS and answer.has_mostly("same", "tag"):
+        return _find_patience_for_tags(text, is_tagged=not answer.has_mostly("same"))
     is_page = step.outcome.size >= _MIN_PAGE_CHARS or "\n" in text.strip()
-    if answer.has_mostly("page", "same") and is_page and not says_nothing(text):
-        return SAME_PAGE_OF_LOOP
-    return None
+    is_page = is_page and answer.has_mostly("page", "same") and not says_nothing(text)
+    return SAME_PAGE_OF_LOOP if is_page else None
+
+
+def _find_patience_for_tags(text: str, *, is_tagged: bool) -> int | None:
+    """Return from how many answers it is a loop where nothing but a tag beside the target differed."""
+    if not is_tagged:
+        return SAME_TARGET_OF_LOOP
+    return None if says_nothing(text) else SAME_ANSWERS_OF_LOOP
 
 
 def _says_nothing_but_echo(text: str, arguments: bytes) -> bool:

@@ -86,7 +86,7 @@ _EDITOR_COMMANDS: Final[dict[str, StepKind]] = {
 _SHELL_SEPARATORS: Final = re.compile(r"[;&|\n]+")
 _SHELL_WORK: Final = frozenset(
     {"rm", "mv", "cp", "mkdir", "rmdir", "touch", "chmod", "chown", "ln", "tee", "dd", "patch", "kill",
-     "pkill", "make", "cmake", "systemctl", "alembic", "pg_restore", "createdb", "dropdb", "unzip", "wget",
+     "pkill", "make", "cmake", "alembic", "pg_restore", "createdb", "dropdb", "unzip", "wget",
      "rsync", "scp"}
 )  # fmt: skip
 _SHELL_WORK_SUBCOMMANDS: Final = {
@@ -108,6 +108,10 @@ _SHELL_WORK_SUBCOMMANDS: Final = {
     "brew": frozenset({"install"}),
     "docker": frozenset({"build", "run", "compose", "rm", "stop", "start", "restart", "push", "pull"}),
     "gh": frozenset({"pr"}),
+    "systemctl": frozenset(
+        {"start", "stop", "restart", "reload", "try-restart", "enable", "disable", "mask", "unmask", "edit",
+         "daemon-reload", "kill", "set-property", "isolate", "reset-failed", "reboot", "--user", "--now"}
+    ),
     "terraform": frozenset({"apply", "destroy", "import"}),
     "helm": frozenset({"install", "upgrade", "rollback", "uninstall"}),
     "kubectl": frozenset(
