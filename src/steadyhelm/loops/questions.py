@@ -22,6 +22,7 @@ _WORD: Final = re.compile(r"\w+")
 _DIGITS: Final = re.compile(r"\d+")
 _NOT_DIGIT: Final = re.compile(r"\D+")
 _PIECE_END: Final = re.compile(r"\n+|\\n|(?<=[.!?])\s+|\},?\s*\{|\",\s*\"")
+_AROUND_PIECE: Final = " \t\r\n\"'[]{},"
 _SAYS_NOTHING: Final = re.compile(
     r"\Z|\W{0,80}(?:no\b|none\b|not found|nothing|0 |\[\]|\{\}|empty|null)"
     r"|.{0,60}\b(?:not found|no (?:\w+ )?(?:results?|matches|match|hits|records?|entries|rows|such|trace|file"
@@ -152,7 +153,7 @@ def _cut_slot(text: str, slot: tuple[int, int]) -> str:
 
 def hash_pieces(result: str) -> list[int]:
     """Return hashes of the lines or sentences of a result, the first of them."""
-    pieces = (piece.strip() for piece in _PIECE_END.split(result[:_MAX_RESULT_CHARS]))
+    pieces = (piece.strip(_AROUND_PIECE) for piece in _PIECE_END.split(result[:_MAX_RESULT_CHARS]))
     kept = dict.fromkeys(piece for piece in pieces if len(piece) >= _MIN_PIECE_CHARS)
     hashes = [crc32(piece.encode("utf-8", "replace")) for piece in kept][:_MAX_PIECES]
     return hashes or [crc32(result.strip().encode("utf-8", "replace"))]
