@@ -76,7 +76,7 @@ class RewordingMemory(Struct):
     def observe(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return a match when a task or a plan comes again in other words."""
         if _is_delegation(step.event.action_name):
-            task = find_task(step.event.input_data)
+            task = find_task(step.event.input_data, anywhere=step.kind != "plan")
             if task is not None and step.outcome.size > 0:
                 self.plans.clear()
                 return self._match_task(step, task[:_MAX_TEXT_CHARS])
