@@ -26,12 +26,12 @@ from steadyhelm.loops.loop_detector import (
 )
 from steadyhelm.loops.notes import NoteMemory
 from steadyhelm.loops.outcomes import UNKNOWN, CallOutcome
-from steadyhelm.loops.questions import says_nothing, says_refused
+from steadyhelm.loops.questions import says_not_done, says_nothing, says_refused
 from steadyhelm.loops.rewordings import RewordingMemory
 from steadyhelm.loops.same_code import ComputedResults
 from steadyhelm.loops.same_document import FetchedDocuments
 from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_query
-from steadyhelm.loops.side_arguments import is_equal_but_tags
+from steadyhelm.loops.side_arguments import is_equal_but_tags, varies_phrase
 from steadyhelm.loops.steps import ToolStep, read_step
 from steadyhelm.loops.targets import TargetRelation, puts_many, relate_calls
 from steadyhelm.loops.user_answers import asks_user, is_specific, read_answer
@@ -66,7 +66,8 @@ _ONE_TO_THREE_WORDS: Final = re.compile(r"\W{0,80}\w{1,100}(?:\W{1,80}\w{1,100})
 class RepeatedAnswer(Struct):
     """An answer that one tool has given, and how often in a row.
 
-    `relations` counts how each question was related to the one before, `path` is the file of all of them.
+    `relations` counts how each question was related to the one before, `path` is the file of all of them,
+    `is_reported` says that it was a loop before.
     """
 
     tool: str
@@ -79,6 +80,7 @@ class RepeatedAnswer(Struct):
     overlap: float = 1.0
     relations: dict[str, int] = field(default_factory=dict)
     path: str = ""
+    is_reported: bool = False
 
     def has_mostly(self, *relations: TargetRelation) -> bool:
         """Return whether most questions were related to the one before in one of these ways."""
@@ -144,10 +146,11 @@ class StagnationMemory(Struct):
         is_foreseen: bool = False,
     ) -> LoopMatch | None:
         """Record a step, and return what it asks again, if anything."""
-        if step.is_work_done and self.segment.record_work(step):
+        is_work_done = step.is_work_done and not says_not_done(step.outcome.sample[:_MAX_VARYING_SIZE])
+        if is_work_done and self.segment.record_work(step):
             self._start_segment()
         self.steps += 1
-        is_answer = step.kind == "look" or (step.kind == "work" and not step.is_work_done)
+        is_answer = step.kind == "look" or (step.kind == "work" and not is_work_done)
         found = self._match_answer(step, answers) if is_answer else None
         if (found is None or found.noticed_only) and not asks_user(step.event.action_name):
             enough = searches or SIMILAR_SEARCHES_OF_LOOP
@@ -197,6 +200,8 @@ class StagnationMemory(Struct):
         relation = relate_calls(answer.arguments, arguments)
         if relation == "same" and puts_many(answer.tool):
             relation = "number"
+        elif relation == "value" and step.kind == "work" and varies_phrase(answer.arguments, arguments):
+            relation = "wording"
         answer.relations[relation] = answer.relations.get(relation, 0) + 1
         is_adjacent = self.steps - answer.last_step == 1
         answer.count += 1
@@ -284,7 +289,10 @@ def _judge_answer(
     if enough is not None and not is_batch:
         patience = enough
     name = step.event.action_name
-    if answer.count >= patience and is_report_due(answer.count, patience):
+    # What the questions have in common may show later than the count at which it would have been due.
+    is_due = is_report_due(answer.count, patience) or not (is_batch or answer.is_reported)
+    if answer.count >= patience and is_due:
+        answer.is_reported = answer.is_reported or not is_batch
         return LoopMatch(
             pattern="stagnation",
             count=answer.count,

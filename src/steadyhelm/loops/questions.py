@@ -42,6 +42,25 @@ _REFUSES: Final = re.compile(
 )
 
 
+_NOT_DONE: Final = re.compile(
+    r"\"(?:sent|saved|done|success|ok|accepted|created|booked|added|stored|delivered|applied|changed|updated)\""
+    r" ?: ?false\b"
+    r"|\bnot (?:understood|sent|saved|done|accepted|recogni[sz]ed|processed|delivered|booked|stored|created"
+    r"|added|applied)\b"
+    r"|\bno (?:question|request|order|booking|message)s? can be\b",
+    re.IGNORECASE,
+)
+
+
+def says_not_done(text: str) -> bool:
+    """Return whether the answer to an action says that it was not carried out.
+
+    >>> says_not_done('{"sent": false, "why": "list is sealed"}'), says_not_done('{"sent": true}')
+    (True, False)
+    """
+    return _NOT_DONE.search(text) is not None
+
+
 def says_refused(text: str) -> bool:
     """Return whether an answer refuses what was asked.
 

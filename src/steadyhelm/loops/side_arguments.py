@@ -14,6 +14,7 @@ from steadyhelm.loops.call_keys import is_aside
 _MAX_DEPTH: Final = 4
 _MIN_TAG_CHARS: Final = 4
 _MAX_TAG_CHARS: Final = 100
+_MIN_PHRASE_WORDS: Final = 3
 _MIN_RANDOM_NUMBER: Final = 10_000
 
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -67,6 +68,31 @@ def is_made_up_beside(name: str, one: Any, other: Any) -> bool:
     words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
     is_tag = not words.isdisjoint(_TAG_WORDS) and words <= _TAG_WORDS | _WORDS_BESIDE_TAG
     return is_tag and _are_random(one, other)
+
+
+def varies_phrase(arguments: bytes, other_arguments: bytes) -> bool:
+    """Return whether two calls have one target, and differ in the wording of a text beside it.
+
+    >>> varies_phrase(b'["Ida","kindly asked to come"]', b'["Ida","gently asked to come"]')
+    True
+    >>> varies_phrase(b'["Ida","oak"]', b'["Ida","elm"]')
+    False
+    """
+    before, now = _list_values(arguments), _list_values(other_arguments)
+    if len(now) != len(before) or len(now) == 1:
+        return False
+    varied = [(one, other) for one, other in zip(before, now, strict=True) if one != other]
+    return len(varied) == 1 and all(
+        isinstance(it, str) and it.count(" ") + 1 >= _MIN_PHRASE_WORDS for it in varied[0]
+    )
+
+
+def _list_values(arguments: bytes) -> list[Any]:
+    try:
+        read = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
+    return list(read.values()) if isinstance(read, dict) else read if isinstance(read, list) else []
 
 
 def is_equal_but_tags(one: str, arguments: bytes, other: str, other_arguments: bytes) -> bool:
