@@ -147,3 +147,37 @@ class TestTagsInResults:
         ]
 
         assert [] == asked(*steps)
+
+
+SPELLINGS = (
+    "grep -rn vatRate src",
+    'grep -rn "vatRate" src',
+    "grep -rnw vatRate src",
+    "grep -R vatRate ./src",
+    "grep -rn vatRate src/",
+    "grep -rn --color=never vatRate src",
+)
+
+
+class TestSpellingsOfSearch:
+    def test_one_search_with_other_calls_between(self):
+        """
+        One search in other spellings is one call, also with notes between.
+        """
+        found = "src/tax.ts:14: const vatRate = cfg.vat"
+        steps = [
+            it
+            for n, command in enumerate(SPELLINGS)
+            for it in (shell(command, found), call("note", {"t": f"line {n}"}, "ok"))
+        ]
+
+        assert repeated(*steps)
+
+    def test_other_searches(self):
+        """
+        Another word, another place or another way to match is another search.
+        """
+        commands = ("grep -rn vat src", "grep -rni vat src", "grep -rn vat lib", "grep -rn rate src",
+                    "grep -rn vat src | head", "grep -rnA3 vat src")  # fmt: skip
+
+        assert [] == repeated(*(shell(it, "src/tax.ts:14: const vatRate = cfg.vat") for it in commands))

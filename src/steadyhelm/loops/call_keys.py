@@ -8,6 +8,7 @@ from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_call
 from steadyhelm.loops.call_arguments import COMMAND_ARGUMENTS
 from steadyhelm.loops.kinds import StepKind, is_handoff
+from steadyhelm.loops.search_commands import normalize_search
 
 MAX_ARGUMENT_BYTES: Final = 2048
 
@@ -122,6 +123,8 @@ def _drop_asides_of_texts(args: dict[str, Any]) -> dict[str, Any]:
         text = args.get(name)
         if isinstance(text, str):
             meant = drop_asides_of_text(text)
+            if name in COMMAND_ARGUMENTS:
+                meant = normalize_search(meant)
             if meant != text:
                 return {**args, name: meant}
     return args

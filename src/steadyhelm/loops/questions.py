@@ -96,13 +96,13 @@ def says_same_nothing(one: str, other: str) -> bool:
     return not any(map(str.isdigit, "".join(rest + other_rest)))
 
 
-def read_question(arguments: bytes) -> str:
-    """Return the values of canonical arguments as one text."""
+def read_question(arguments: bytes, between: str = " ") -> str:
+    """Return the values of canonical arguments as one text, with this between them."""
     try:
         data = msgspec.json.decode(arguments)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return arguments.decode("utf-8", "replace")[:_MAX_TEXT_CHARS]
-    return " ".join(_list_values(data))[:_MAX_TEXT_CHARS]
+    return between.join(_list_values(data))[:_MAX_TEXT_CHARS]
 
 
 def _list_values(data: Any) -> list[str]:
