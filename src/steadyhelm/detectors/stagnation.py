@@ -146,7 +146,9 @@ class StagnationMemory(Struct):
         is_foreseen: bool = False,
     ) -> LoopMatch | None:
         """Record a step, and return what it asks again, if anything."""
-        is_work_done = step.is_work_done and not says_not_done(step.outcome.sample[:_MAX_VARYING_SIZE])
+        is_work_done = step.is_work_done and not (
+            step.outcome.is_short and says_not_done(step.outcome.sample)
+        )
         if is_work_done and self.segment.record_work(step):
             self._start_segment()
         self.steps += 1

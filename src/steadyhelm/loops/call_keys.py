@@ -47,6 +47,18 @@ _VALUE_IN_TEXT: Final = re.compile(
     r"|correlation)[_-]?id|rand(?:om)?|salt|(?:ts|timestamp|now)(?==1[4-9]\d{8}))=[\w.:-]+[,;]?\s{0,9}",
     re.IGNORECASE,
 )
+_ENDS_OF_NAMES: Final = (
+    "try=",
+    "nonce=",
+    "attempt=",
+    "id=",
+    "rand",
+    "salt=",
+    "ts=",
+    "timestamp=",
+    "now=",
+    "bust",
+)
 _MAX_TEXT_CHARS: Final = 400
 _MAX_DEPTH: Final = 4
 
@@ -137,6 +149,9 @@ def drop_asides_of_text(text: str) -> str:
     ('show bed-4', 'make check jobs=4')
     """
     if "=" not in text or len(text) > _MAX_TEXT_CHARS:
+        return text
+    lowered = text.lower()
+    if not any(it in lowered for it in _ENDS_OF_NAMES):
         return text
     meant, found = _VALUE_IN_TEXT.subn("", text)
     return meant.strip() or text if found else text

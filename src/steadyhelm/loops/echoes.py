@@ -1,5 +1,6 @@
 """Results that only say again what the call itself contained."""
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -60,10 +61,10 @@ def is_equal_but_echo(one: str, arguments: bytes, other: str, other_arguments: b
         and _is_echo(other, len(other) - last - 1, other_arguments)
     ):
         return False
-    # What is said of the call may be a word of one of the calls as well, so the whole texts are tried first.
+    # What is said of the call may be a word of one of the calls as well, so the texts alone are tried too.
     return any(
         _has_words(rest := remove(one, arguments)) and rest == remove(other, other_arguments)
-        for remove in (_remove_texts, remove_echo)
+        for remove in (remove_echo, _remove_texts)
     )
 
 
@@ -104,14 +105,15 @@ def _is_echo(text: str, place: int, arguments: bytes) -> bool:
     return False
 
 
-def _list_texts(arguments: bytes) -> list[str]:
+@functools.lru_cache(maxsize=16)  # two results are compared, each in two ways
+def _list_texts(arguments: bytes) -> tuple[str, ...]:
     """Return the texts among canonical arguments that are long enough to be an echo, the longest first."""
     try:
         read = msgspec.json.decode(arguments)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return []  # none, or cut off, or nested too deeply
+        return ()  # none, or cut off, or nested too deeply
     texts = (text for text in _iterate_texts(read, 0) if len(text) >= _MIN_ECHO_CHARS)
-    return sorted(texts, key=len, reverse=True)
+    return tuple(sorted(texts, key=len, reverse=True))
 
 
 def _iterate_texts(value: Any, depth: int) -> Iterator[str]:

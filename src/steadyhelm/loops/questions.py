@@ -42,6 +42,7 @@ _REFUSES: Final = re.compile(
 )
 
 
+_NOT_DONE_WORDS: Final = ("not ", "false", "can be")
 _NOT_DONE: Final = re.compile(
     r"\"(?:sent|saved|done|success|ok|accepted|created|booked|added|stored|delivered|applied|changed|updated)\""
     r" ?: ?false\b"
@@ -58,7 +59,8 @@ def says_not_done(text: str) -> bool:
     >>> says_not_done('{"sent": false, "why": "list is sealed"}'), says_not_done('{"sent": true}')
     (True, False)
     """
-    return _NOT_DONE.search(text) is not None
+    lowered = text.lower()
+    return any(it in lowered for it in _NOT_DONE_WORDS) and _NOT_DONE.search(text) is not None
 
 
 def says_refused(text: str) -> bool:

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 _SEARCH: Final = re.compile(r"(?:cd [^;&|]{1,99} && )?(?:git )?(?:[ef]?grep|rg|ag|ack) ")
+_BEGINNINGS: Final = ("grep", "rg ", "cd ", "git grep", "egrep", "fgrep", "ag ", "ack ")
 _TOKEN: Final = re.compile(r"\"([^\"]*)\"|'([^']*)'|(\S+)")
 _COMMAND_END: Final = re.compile(r"\||;|&&|\d?>")
 _IDLE_LETTERS: Final = frozenset("rRnHsEFwI")
@@ -27,7 +28,7 @@ def normalize_search(command: str) -> str:
     >>> normalize_search("grep -rn vat src") == normalize_search("grep -rni vat src")
     False
     """
-    if len(command) > _MAX_CHARS or _SEARCH.match(command) is None:
+    if len(command) > _MAX_CHARS or not command.startswith(_BEGINNINGS) or _SEARCH.match(command) is None:
         return command
     words: list[str] = []
     flags: set[str] = set()

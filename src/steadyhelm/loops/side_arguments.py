@@ -4,6 +4,7 @@ They are given beside the target of a call, and say nothing of it. Their names a
 or a session may be the target: their values have to be made up at random, or counted on, each time.
 """
 
+import functools
 import re
 from typing import Any, Final
 
@@ -61,13 +62,22 @@ def is_made_up_beside(name: str, one: Any, other: Any) -> bool:
     >>> is_made_up_beside("step", 3, 4), is_made_up_beside("commit", "ed2b", "bae2")
     (True, False)
     """
-    if is_aside(name, "look"):
+    if _is_aside(name):
         return True
     if name in _COUNTING_NAMES and isinstance(one, int) and isinstance(other, int):
-        return other == one + 1
+        return bool(other == one + 1)
+    return _is_tag_name(name) and _are_random(one, other)
+
+
+@functools.lru_cache(maxsize=512)
+def _is_aside(name: str) -> bool:
+    return is_aside(name, "look")
+
+
+@functools.lru_cache(maxsize=512)
+def _is_tag_name(name: str) -> bool:
     words = {word.lower() for word in _WORD_IN_NAME.findall(name[:100])}
-    is_tag = not words.isdisjoint(_TAG_WORDS) and words <= _TAG_WORDS | _WORDS_BESIDE_TAG
-    return is_tag and _are_random(one, other)
+    return not words.isdisjoint(_TAG_WORDS) and words <= _TAG_WORDS | _WORDS_BESIDE_TAG
 
 
 def varies_phrase(arguments: bytes, other_arguments: bytes) -> bool:
@@ -109,7 +119,7 @@ def is_equal_but_tags(one: str, arguments: bytes, other: str, other_arguments: b
         return False
     for name, value, other_value in varied:
         one, other = _drop_tag(one, name, value), _drop_tag(other, name, other_value)
-    return one == other
+    return bool(one == other)
 
 
 def _drop_tag(text: str, name: str, value: Any) -> str:
@@ -131,7 +141,7 @@ def read_fields(arguments: bytes) -> dict[str, Any] | None:
 def _are_random(one: Any, other: Any) -> bool:
     """Return whether two values of one form were made up, and none of them counts on from the other."""
     if isinstance(one, int) and isinstance(other, int):
-        return min(one, other) >= _MIN_RANDOM_NUMBER and abs(one - other) > _MIN_RANDOM_NUMBER
+        return bool(min(one, other) >= _MIN_RANDOM_NUMBER and abs(one - other) > _MIN_RANDOM_NUMBER)
     if not isinstance(one, str) or not isinstance(other, str) or len(one) != len(other):
         return False
     first, second = _RANDOM.fullmatch(one), _RANDOM.fullmatch(other)
