@@ -25,6 +25,7 @@ from steadyhelm.loops.same_help import (
 )
 from steadyhelm.loops.similarity import find_slot
 from steadyhelm.loops.steps import ToolStep
+from steadyhelm.loops.user_answers import asks_user
 from steadyhelm.noise import mask_noise
 
 SAME_TASKS_OF_LOOP: Final = 4
@@ -80,7 +81,8 @@ class RewordingMemory(Struct):
     def observe(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return a match when a task or a plan comes again in other words."""
         if _is_delegation(step.event.action_name):
-            task = find_task(step.event.input_data, anywhere=step.kind != "plan")
+            anywhere = step.kind != "plan" and not asks_user(step.event.action_name)
+            task = find_task(step.event.input_data, anywhere=anywhere)
             if task is not None and step.outcome.size > 0:
                 self.plans.clear()
                 return self._match_task(step, task[:_MAX_TEXT_CHARS])

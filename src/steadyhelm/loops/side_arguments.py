@@ -152,5 +152,5 @@ def _are_random(one: Any, other: Any) -> bool:
         return False
     if len(values[0]) < 2 * _MIN_TAG_CHARS and not all(map(_HEX.fullmatch, values)):
         return False
-    common = sum(a == b for a, b in zip(*values, strict=True))
-    return 2 * common <= len(values[0])
+    common: int = sum(a == b for a, b in zip(*values, strict=True))
+    return bool(2 * common <= len(values[0]))
