@@ -263,3 +263,56 @@ def test_other_tools(tool):
     matches(memory, run(*(call(tool, {"lines": list(ITEMS), "n": n}, "ok") for n in range(5))))
 
     assert WrittenLists() == memory.lists
+
+
+OUTLINES = (
+    ("record shelf contents", "line it up with the order book", "put the report together"),
+    ("list what is on the shelves", "cross-check orders", "prepare the report"),
+    ("survey the shelf", "compare with orders", "compile the report"),
+    ("take stock of the shelf", "match against the order list", "author the report"),
+    ("go over the shelves", "check versus open orders", "write the report"),
+    ("map the stock of the shelf", "hold it against the orders", "produce a report"),
+    ("inventory the shelf", "reconcile with orders", "draft the report"),
+)
+OUTLINE_SHAPES = {
+    "marks": ("todo_write", lambda items: {"todos": "\n".join(f"[ ] {it}" for it in items)}),
+    "text": ("set_goal", lambda items: {"goal": ", ".join(items)}),
+    "nested": ("update_plan", lambda items: {"plan": {"draft": {"steps": list(items)}}}),
+}
+
+
+class TestOutlinesInOtherWords:
+    @pytest.mark.parametrize("shape", OUTLINE_SHAPES)
+    def test_the_sixth_outline(self, shape):
+        """
+        The sixth outline of as many items, with nothing done in between, is a loop, however it is worded.
+        """
+        tool, build = OUTLINE_SHAPES[shape]
+        steps = [call(tool, build(it), "ok") for it in OUTLINES]
+
+        assert min(reported(StagnationMemory(), run(*steps)), default=9) <= 5
+
+    @pytest.mark.parametrize("shape", OUTLINE_SHAPES)
+    def test_work_between(self, shape):
+        """
+        Outlines with work in between follow that work.
+        """
+        tool, build = OUTLINE_SHAPES[shape]
+        steps = [
+            it
+            for n, items in enumerate(OUTLINES)
+            for it in (call(tool, build(items), "ok"), call("add_row", {"row": n}, "added"))
+        ]
+
+        assert [] == reported(StagnationMemory(), run(*steps))
+
+    def test_other_tasks(self):
+        """
+        Tasks that are added one by one are no outline.
+        """
+        tasks = ("buy flour, yeast and salt", "mend the fence", "call Ida, ask for the key", "paint the gate",
+                 "sweep, then wash the floor", "order coal", "feed the cat, the hens, the goat")  # fmt: skip
+
+        assert [] == reported(
+            StagnationMemory(), run(*(call("add_task", {"task": it}, "ok") for it in tasks))
+        )

@@ -89,3 +89,56 @@ class TestSameHelp:
         ]
         assert [] == asked(TASKS, answers, shape)
         assert [] == asked(TASKS, counted, shape)
+
+
+LABELS = (
+    "Translate the bracket label into Estonian.",
+    "Put the bracket label text into Estonian.",
+    "I need the label on the bracket in Estonian.",
+    "Please render the label of the bracket in Estonian.",
+    "Estonian version of the bracket label, please.",
+)
+NO_ESTONIAN = (
+    "I do not know Estonian.",
+    "Estonian is not among my languages.",
+    "Sorry, I cannot write Estonian.",
+)
+OTHER_SHAPES = {
+    "list": ("hand_over", lambda task: ["translator", task]),
+    "body": ("delegate", lambda task: {"to": "translator", "message": {"body": task}}),
+    "deep": ("spawn_worker", lambda task: {"spec": {"job": {"what": task}}}),
+}
+
+
+def handed_over(tasks, answers, shape):
+    tool, build = OTHER_SHAPES[shape]
+    steps = [call(tool, build(task), answers[place % len(answers)]) for place, task in enumerate(tasks)]
+    return reported(StagnationMemory(), run(*steps))
+
+
+class TestShortRefusals:
+    @pytest.mark.parametrize("shape", OTHER_SHAPES)
+    def test_the_fifth_time(self, shape):
+        """
+        One task that is refused in a few words for the fifth time is a loop, wherever the task is written.
+        """
+        assert 4 in handed_over(LABELS, NO_ESTONIAN, shape)
+
+    @pytest.mark.parametrize("shape", OTHER_SHAPES)
+    def test_other_things(self, shape):
+        """
+        Another thing each time is another task, though each is refused.
+        """
+        tasks = [
+            f"Translate the {it} label into Estonian." for it in ("oak", "elm", "fir", "ash", "yew", "box")
+        ]
+
+        assert [] == handed_over(tasks, NO_ESTONIAN, shape)
+
+    def test_an_answer_after_all(self):
+        """
+        Once the helper does it, nothing is repeated.
+        """
+        answers = [*NO_ESTONIAN, "Sorry, I cannot write Estonian.", "Here it is: silt kronsteinile."]
+
+        assert [] == handed_over(LABELS, answers, "body")

@@ -23,6 +23,7 @@ SHAPES = {
     "nested": lambda words: {"q": {"text": words, "lang": "en"}},
     "further in": lambda words: {"params": {"query": words, "limit": 5}},
     "sole": lambda words: words,
+    "list": lambda words: {"terms": [words], "limit": 5},
 }
 
 
@@ -69,4 +70,71 @@ class TestOtherOrder:
         """
         cities = ("Bergen", "Oslo", "Graz", "Turin", "Lyon", "Gent")
         steps = [search(f"ferry timetable {it} winter", rotated(0), shape) for it in cities]
+        assert [] == reported(StagnationMemory(), run(*steps))
+
+
+FOUND = (
+    "The mill burned down in 1871 and was built anew.",
+    "A ferry crossed here until the bridge was opened.",
+    "The miller kept eleven cats and a raven.",
+    "Flour was sold at the gate on Fridays.",
+    "The weir was raised by two feet in spring.",
+)
+
+
+class TestTheVerySameSearch:
+    @pytest.mark.parametrize("places", [(0, 1, 2), (0, 1), (0, 2)])
+    def test_results_that_rotate(self, places):
+        """
+        The very same search whose results only rotate among known ones is a loop, at the fourth that finds
+        nothing new at the latest.
+        """
+        picks = [[FOUND[(n + it) % 5] for it in places] for n in range(10)]
+        steps = [search("repair of the mill", "\n".join(it)) for it in picks]
+
+        assert 8 >= min(reported(StagnationMemory(), run(*steps)), default=10)
+
+    def test_next_pages(self):
+        """
+        The very same search that finds other things each time turns the page.
+        """
+        steps = [search("repair of the mill", f"Page {n} of the mill.\nIt has part {n}.") for n in range(8)]
+
+        assert [] == reported(StagnationMemory(), run(*steps))
+
+    def test_news_on_top(self):
+        """
+        What is watched has one new line each time, above those that are known.
+        """
+        lines = [f"Report {n}: the weir was measured again." for n in range(12)]
+        steps = [search("weir reports", "\n".join(lines[n : n + 5])) for n in range(7)]
+
+        assert [] == reported(StagnationMemory(), run(*steps))
+
+
+class TestRankedResults:
+    def test_places_that_change(self):
+        """
+        What was found before is known, whatever its place in the list.
+        """
+        asked = (
+            "deaths bridge collapse mill",
+            "how many died when the mill bridge collapsed",
+            "mill bridge collapse victims",
+            "number of victims of the mill bridge",
+            "mill bridge disaster deaths",
+            "death toll of the bridge at the mill",
+        )
+        found = [[{"rank": k + 1, "snippet": FOUND[(2 * n + 3 * k) % 5]} for k in range(3)] for n in range(6)]
+        steps = [search(words, result) for words, result in zip(asked, found, strict=True)]
+
+        assert [] != reported(StagnationMemory(), run(*steps))
+
+    def test_one_question_for_each_place(self):
+        """
+        One question for each of several places, with the same general results, is a batch.
+        """
+        places = ("Oslo", "Bergen", "Turku", "Graz", "Vigo", "Porto")
+        steps = [search(f"opening hours museum {it}", "\n".join(FOUND)) for it in places]
+
         assert [] == reported(StagnationMemory(), run(*steps))

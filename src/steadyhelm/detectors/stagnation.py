@@ -26,11 +26,12 @@ from steadyhelm.loops.loop_detector import (
 )
 from steadyhelm.loops.notes import NoteMemory
 from steadyhelm.loops.outcomes import UNKNOWN, CallOutcome
-from steadyhelm.loops.questions import says_nothing, says_refused
+from steadyhelm.loops.questions import says_not_done, says_nothing, says_refused
 from steadyhelm.loops.rewordings import RewordingMemory
 from steadyhelm.loops.same_code import ComputedResults
 from steadyhelm.loops.same_document import FetchedDocuments
 from steadyhelm.loops.searches import SIMILAR_SEARCHES_OF_LOOP, SearchMemory, find_query
+from steadyhelm.loops.side_arguments import is_equal_but_tags, varies_phrase
 from steadyhelm.loops.steps import ToolStep, read_step
 from steadyhelm.loops.targets import TargetRelation, puts_many, relate_calls
 from steadyhelm.loops.user_answers import asks_user, is_specific, read_answer
@@ -52,6 +53,7 @@ _LONG_ANSWER_CHARS: Final = 600
 _MIN_PAGE_CHARS: Final = 60
 _MIN_ANSWER_CHARS: Final = 16
 _MAX_VARYING_SIZE: Final = 480
+_MAX_ECHOED_TAG_CHARS: Final = 4
 
 # An acknowledgement may rightly come many times.
 _ACKNOWLEDGES: Final = re.compile(
@@ -64,7 +66,8 @@ _ONE_TO_THREE_WORDS: Final = re.compile(r"\W{0,80}\w{1,100}(?:\W{1,80}\w{1,100})
 class RepeatedAnswer(Struct):
     """An answer that one tool has given, and how often in a row.
 
-    `relations` counts how each question was related to the one before, `path` is the file of all of them.
+    `relations` counts how each question was related to the one before, `path` is the file of all of them,
+    `is_reported` says that it was a loop before.
     """
 
     tool: str
@@ -77,6 +80,7 @@ class RepeatedAnswer(Struct):
     overlap: float = 1.0
     relations: dict[str, int] = field(default_factory=dict)
     path: str = ""
+    is_reported: bool = False
 
     def has_mostly(self, *relations: TargetRelation) -> bool:
         """Return whether most questions were related to the one before in one of these ways."""
@@ -142,10 +146,13 @@ class StagnationMemory(Struct):
         is_foreseen: bool = False,
     ) -> LoopMatch | None:
         """Record a step, and return what it asks again, if anything."""
-        if step.is_work_done and self.segment.record_work(step):
+        is_work_done = step.is_work_done and not (
+            step.outcome.is_short and says_not_done(step.outcome.sample)
+        )
+        if is_work_done and self.segment.record_work(step):
             self._start_segment()
         self.steps += 1
-        is_answer = step.kind == "look" or (step.kind == "work" and not step.is_work_done)
+        is_answer = step.kind == "look" or (step.kind == "work" and not is_work_done)
         found = self._match_answer(step, answers) if is_answer else None
         if (found is None or found.noticed_only) and not asks_user(step.event.action_name):
             enough = searches or SIMILAR_SEARCHES_OF_LOOP
@@ -195,6 +202,8 @@ class StagnationMemory(Struct):
         relation = relate_calls(answer.arguments, arguments)
         if relation == "same" and puts_many(answer.tool):
             relation = "number"
+        elif relation == "value" and step.kind == "work" and varies_phrase(answer.arguments, arguments):
+            relation = "wording"
         answer.relations[relation] = answer.relations.get(relation, 0) + 1
         is_adjacent = self.steps - answer.last_step == 1
         answer.count += 1
@@ -258,7 +267,13 @@ def _is_same_answer(answer: RepeatedAnswer, step: ToolStep) -> bool:
     if asks_user(answer.tool):
         one, other = read_answer(before.sample), read_answer(now.sample)
         return bool(one and other) and (one <= other or other <= one)
-    if now.size > _MAX_VARYING_SIZE or before.sample[:8] != now.sample[:8]:
+    if now.size > _MAX_VARYING_SIZE:
+        return False
+    if abs(now.size - before.size) <= _MAX_ECHOED_TAG_CHARS and is_equal_but_tags(
+        before.sample, answer.arguments, now.sample, step.arguments
+    ):
+        return True
+    if before.sample[:8] != now.sample[:8]:
         return False
     # One call in two spellings has one answer, but for what is made up for each request.
     varying = before.find_varying_words(now)
@@ -276,7 +291,10 @@ def _judge_answer(
     if enough is not None and not is_batch:
         patience = enough
     name = step.event.action_name
-    if answer.count >= patience and is_report_due(answer.count, patience):
+    # What the questions have in common may show later than the count at which it would have been due.
+    is_due = is_report_due(answer.count, patience) or not (is_batch or answer.is_reported)
+    if answer.count >= patience and is_due:
+        answer.is_reported = answer.is_reported or not is_batch
         return LoopMatch(
             pattern="stagnation",
             count=answer.count,
@@ -326,12 +344,18 @@ def _find_patience_for_target(step: ToolStep, answer: RepeatedAnswer, text: str)
         return SAME_TARGET_OF_LOOP
     if _ACKNOWLEDGES.match(text) is not None:
         return None
-    if answer.has_mostly("same") and step.outcome.size >= _MIN_ANSWER_CHARS:
-        return SAME_TARGET_OF_LOOP
+    if step.outcome.size >= _MIN_ANSWER_CHARS and answer.has_mostly("same", "tag"):
+        return _find_patience_for_tags(text, is_tagged=not answer.has_mostly("same"))
     is_page = step.outcome.size >= _MIN_PAGE_CHARS or "\n" in text.strip()
-    if answer.has_mostly("page", "same") and is_page and not says_nothing(text):
-        return SAME_PAGE_OF_LOOP
-    return None
+    is_page = is_page and answer.has_mostly("page", "same") and not says_nothing(text)
+    return SAME_PAGE_OF_LOOP if is_page else None
+
+
+def _find_patience_for_tags(text: str, *, is_tagged: bool) -> int | None:
+    """Return from how many answers it is a loop where nothing but a tag beside the target differed."""
+    if not is_tagged:
+        return SAME_TARGET_OF_LOOP
+    return None if says_nothing(text) else SAME_ANSWERS_OF_LOOP
 
 
 def _says_nothing_but_echo(text: str, arguments: bytes) -> bool:

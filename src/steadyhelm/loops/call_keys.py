@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_call
+from steadyhelm.loops.call_arguments import COMMAND_ARGUMENTS
 from steadyhelm.loops.kinds import StepKind, is_handoff
+from steadyhelm.loops.search_commands import normalize_search
 
 MAX_ARGUMENT_BYTES: Final = 2048
 
@@ -40,58 +42,125 @@ _VOLATILE_PARAMETER: Final = re.compile(
     re.IGNORECASE,
 )
 """A parameter of an address that says nothing of the page it leads to."""
+_VALUE_IN_TEXT: Final = re.compile(
+    r"(?:\A|(?<=[\s,;(]))(?:--?)?(?:nonce|cache_?bust(?:er)?|attempt|retry|try|(?:req(?:uest)?|call|trace"
+    r"|correlation)[_-]?id|rand(?:om)?|salt|(?:ts|timestamp|now)(?==1[4-9]\d{8}))=[\w.:-]+[,;]?\s{0,9}",
+    re.IGNORECASE,
+)
+_ENDS_OF_NAMES: Final = (
+    "try=",
+    "nonce=",
+    "attempt=",
+    "id=",
+    "rand",
+    "salt=",
+    "ts=",
+    "timestamp=",
+    "now=",
+    "bust",
+)
+_MAX_TEXT_CHARS: Final = 400
+_MAX_DEPTH: Final = 4
 
 
 def read_call(event: TraceEvent, kind: StepKind) -> tuple[int, bytes | None]:
     """Return the number of a call, and its canonical arguments if they had to be encoded for it."""
     args = event.input_data
+    meant = args
     if isinstance(args, dict):
-        meant = args
-        if len(args) > 1:
-            if "command" in args:
-                kind = "look"  # what stands beside a command explains it, whatever the command does
-            asides = _find_asides(tuple(args), kind)
-            if asides:
-                meant = {name: value for name, value in args.items() if name not in asides}
-            meant = _drop_inner_asides(meant, kind)
-        elif is_handoff(event.action_name) and _is_aside(next(iter(args), ""), "look"):
-            meant = {}  # who is handed over to is in the name, and why is no other call
-        url = meant.get("url")
-        if isinstance(url, str) and "?" in url and _VOLATILE_PARAMETER.search(url):
-            meant = {**meant, "url": _VOLATILE_PARAMETER.sub("", url)}
-        if meant is not args:
-            return hash_call(event.action_name, encode_canonical(meant)), None
+        meant = _drop_asides(event.action_name, args, kind)
+    elif isinstance(args, str):
+        meant = drop_asides_of_text(args)
+    if meant is not args:
+        return hash_call(event.action_name, encode_canonical(meant)), None
     if event.call_hash:
         return event.call_hash, None
     encoded = encode_canonical(args)
     return hash_call(event.action_name, encoded), encoded[:MAX_ARGUMENT_BYTES]
 
 
+def _drop_asides(tool: str, args: dict[str, Any], kind: StepKind) -> dict[str, Any]:
+    """Return arguments without asides; the same object where there are none."""
+    meant = args
+    if len(args) > 1:
+        if "command" in args:
+            kind = "look"  # what stands beside a command explains it, whatever the command does
+        asides = _find_asides(tuple(args), kind)
+        if asides:
+            meant = {name: value for name, value in args.items() if name not in asides}
+    elif is_handoff(tool) and is_aside(next(iter(args), ""), "look"):
+        return {}  # who is handed over to is in the name, and why is no other call
+    meant = _drop_asides_of_texts(_drop_inner_asides(meant, kind))
+    url = meant.get("url")
+    if isinstance(url, str) and "?" in url and _VOLATILE_PARAMETER.search(url):
+        meant = {**meant, "url": _VOLATILE_PARAMETER.sub("", url)}
+    return meant
+
+
 @functools.lru_cache(maxsize=1024)
 def _find_asides(names: tuple[str, ...], kind: StepKind) -> frozenset[str]:
     """Return the arguments that are asides; none where nothing else is left."""
-    asides = frozenset(name for name in names if isinstance(name, str) and _is_aside(name, kind))
+    asides = frozenset(name for name in names if isinstance(name, str) and is_aside(name, kind))
     return asides if len(asides) < len(names) else frozenset()
 
 
-def _drop_inner_asides(args: dict[str, Any], kind: StepKind) -> dict[str, Any]:
-    """Return arguments without asides in objects, and without objects of nothing else."""
-    for name, value in list(args.items()):
+def _drop_inner_asides(args: dict[str, Any], kind: StepKind, depth: int = 0) -> dict[str, Any]:
+    """Return arguments without asides in objects, at any depth, and without objects of nothing else."""
+    meant = args
+    for name, value in args.items():
         if not isinstance(value, dict) or not value:
             continue
-        inner = {key: it for key, it in value.items() if not (isinstance(key, str) and _is_aside(key, kind))}
-        if len(inner) == len(value):
+        inner = _drop_asides_of_object(value, kind, depth)
+        if inner is value:
             continue
-        args = {key: it for key, it in args.items() if key != name}
+        if meant is args:
+            meant = dict(args)
         if inner:
-            args[name] = inner
+            meant[name] = inner
+        else:
+            del meant[name]
+    return meant if meant or depth else args
+
+
+def _drop_asides_of_object(value: dict[str, Any], kind: StepKind, depth: int) -> dict[str, Any]:
+    inner = {key: it for key, it in value.items() if not (isinstance(key, str) and is_aside(key, kind))}
+    if len(inner) == len(value):
+        inner = value
+    return _drop_inner_asides(inner, kind, depth + 1) if inner and depth < _MAX_DEPTH else inner
+
+
+def _drop_asides_of_texts(args: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments with their command, or their only text, without what says nothing of the target."""
+    for name in args if len(args) == 1 else COMMAND_ARGUMENTS:
+        text = args.get(name)
+        if isinstance(text, str):
+            meant = drop_asides_of_text(text)
+            if name in COMMAND_ARGUMENTS:
+                meant = normalize_search(meant)
+            if meant != text:
+                return {**args, name: meant}
     return args
 
 
-def _is_aside(name: str, kind: StepKind) -> bool:
+def drop_asides_of_text(text: str) -> str:
+    """Return a short text without values such as a nonce or the number of an attempt.
+
+    >>> drop_asides_of_text("show bed-4 nonce=47ca23"), drop_asides_of_text("make check jobs=4")
+    ('show bed-4', 'make check jobs=4')
+    """
+    if "=" not in text or len(text) > _MAX_TEXT_CHARS:
+        return text
+    lowered = text.lower()
+    if not any(it in lowered for it in _ENDS_OF_NAMES):
+        return text
+    meant, found = _VALUE_IN_TEXT.subn("", text)
+    return meant.strip() or text if found else text
+
+
+def is_aside(name: str, kind: StepKind) -> bool:
     """Return whether an argument of this name says nothing of what a call of this kind is about.
 
-    >>> _is_aside("retryCount", "look"), _is_aside("note", "look"), _is_aside("note", "work")
+    >>> is_aside("retryCount", "look"), is_aside("note", "look"), is_aside("note", "work")
     (True, True, False)
     """
     if name in _ASIDE_NAMES:

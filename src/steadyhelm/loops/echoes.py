@@ -1,7 +1,9 @@
 """Results that only say again what the call itself contained."""
 
+import functools
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +15,7 @@ _MIN_WORDS_BESIDE_ECHO: Final = 2
 _MIN_COMMAND_CHARS: Final = 8
 _MAX_PLACE_CHARS: Final = 60
 _MAX_PROMPT_CHARS: Final = 1000
+_MAX_DEPTH: Final = 3
 _PROMPT_SIGNS: Final = ("$", "#", ">", "%")
 
 _ECHO_RUN: Final = re.compile(r"~(?:[^\w~]{0,4}~)+")
@@ -58,9 +61,23 @@ def is_equal_but_echo(one: str, arguments: bytes, other: str, other_arguments: b
         and _is_echo(other, len(other) - last - 1, other_arguments)
     ):
         return False
-    rest = remove_echo(one, arguments)
+    # What is said of the call may be a word of one of the calls as well, so the texts alone are tried too.
+    return any(
+        _has_words(rest := remove(one, arguments)) and rest == remove(other, other_arguments)
+        for remove in (remove_echo, _remove_texts)
+    )
+
+
+def _has_words(rest: str) -> bool:
     words = sum(_LETTER.search(word) is not None for word in TOKEN.findall(rest))
-    return words >= _MIN_WORDS_BESIDE_ECHO and rest == remove_echo(other, other_arguments)
+    return words >= _MIN_WORDS_BESIDE_ECHO
+
+
+def _remove_texts(result: str, arguments: bytes) -> str:
+    """Return a result without the whole texts that the call contained."""
+    for value in _list_texts(arguments):
+        result = result.replace(value, "~")
+    return result
 
 
 def is_echoed_prompt(text: str, arguments: bytes) -> bool:
@@ -88,12 +105,20 @@ def _is_echo(text: str, place: int, arguments: bytes) -> bool:
     return False
 
 
-def _list_texts(arguments: bytes) -> list[str]:
+@functools.lru_cache(maxsize=16)  # two results are compared, each in two ways
+def _list_texts(arguments: bytes) -> tuple[str, ...]:
     """Return the texts among canonical arguments that are long enough to be an echo, the longest first."""
     try:
         read = msgspec.json.decode(arguments)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return []  # none, or cut off, or nested too deeply
-    values = read.values() if isinstance(read, dict) else ()
-    texts = (value for value in values if isinstance(value, str) and len(value) >= _MIN_ECHO_CHARS)
-    return sorted(texts, key=len, reverse=True)
+        return ()  # none, or cut off, or nested too deeply
+    texts = (text for text in _iterate_texts(read, 0) if len(text) >= _MIN_ECHO_CHARS)
+    return tuple(sorted(texts, key=len, reverse=True))
+
+
+def _iterate_texts(value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list) and depth < _MAX_DEPTH:
+        for it in value.values() if isinstance(value, dict) else value:
+            yield from _iterate_texts(it, depth + 1)

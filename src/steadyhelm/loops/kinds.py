@@ -65,6 +65,10 @@ _JOBS: Final = frozenset(
 """Verbs of work that also name a piece of work, whose state is asked for: `check_upload`, `deploy_status`."""
 _SEARCH_WORDS: Final = frozenset({"lookup", "search"})
 _PLAN_WORDS: Final = frozenset({"todo", "todos", "task", "tasks", "plan", "think", "thought", "reflect"})
+_AIM_WORDS: Final = frozenset({"agenda", "goal", "goals", "outline", "roadmap", "strategy"})
+_WORDS_BESIDE_AIM: Final = frozenset(
+    {"define", "my", "new", "note", "revise", "rewrite", "save", "set", "store", "update", "write"}
+)
 _DELEGATION_WORDS: Final = frozenset({"agent", "agents", "delegate", "handoff", "subagent"})
 _HANDOFF_WORDS: Final = frozenset(
     {"escalate", "forward", "handoff", "handover", "route", "switch", "transfer"}
@@ -86,7 +90,7 @@ _EDITOR_COMMANDS: Final[dict[str, StepKind]] = {
 _SHELL_SEPARATORS: Final = re.compile(r"[;&|\n]+")
 _SHELL_WORK: Final = frozenset(
     {"rm", "mv", "cp", "mkdir", "rmdir", "touch", "chmod", "chown", "ln", "tee", "dd", "patch", "kill",
-     "pkill", "make", "cmake", "systemctl", "alembic", "pg_restore", "createdb", "dropdb", "unzip", "wget",
+     "pkill", "make", "cmake", "alembic", "pg_restore", "createdb", "dropdb", "unzip", "wget",
      "rsync", "scp"}
 )  # fmt: skip
 _SHELL_WORK_SUBCOMMANDS: Final = {
@@ -108,6 +112,10 @@ _SHELL_WORK_SUBCOMMANDS: Final = {
     "brew": frozenset({"install"}),
     "docker": frozenset({"build", "run", "compose", "rm", "stop", "start", "restart", "push", "pull"}),
     "gh": frozenset({"pr"}),
+    "systemctl": frozenset(
+        {"start", "stop", "restart", "reload", "try-restart", "enable", "disable", "mask", "unmask", "edit",
+         "daemon-reload", "kill", "set-property", "isolate", "reset-failed", "reboot", "--user", "--now"}
+    ),
     "terraform": frozenset({"apply", "destroy", "import"}),
     "helm": frozenset({"install", "upgrade", "rollback", "uninstall"}),
     "kubectl": frozenset(
@@ -159,7 +167,8 @@ def classify_call(name: str, args: Any) -> StepKind:
 def _classify_name(name: str) -> StepKind:
     order = [word.lower() for word in _WORD_IN_NAME.findall(name[:100])]
     words = set(order)
-    if words & _PLAN_WORDS and not _asks_for_state(order):
+    is_plan = words & _PLAN_WORDS or (words & _AIM_WORDS and words <= _AIM_WORDS | _WORDS_BESIDE_AIM)
+    if is_plan and not _asks_for_state(order):
         return "plan"
     if words & _DELEGATION_WORDS or words >= _TRANSFER_WORDS:
         return "look"

@@ -22,6 +22,7 @@ _WORD: Final = re.compile(r"\w+")
 _DIGITS: Final = re.compile(r"\d+")
 _NOT_DIGIT: Final = re.compile(r"\D+")
 _PIECE_END: Final = re.compile(r"\n+|\\n|(?<=[.!?])\s+|\},?\s*\{|\",\s*\"")
+_AROUND_PIECE: Final = " \t\r\n\"'[]{},"
 _SAYS_NOTHING: Final = re.compile(
     r"\Z|\W{0,80}(?:no\b|none\b|not found|nothing|0 |\[\]|\{\}|empty|null)"
     r"|.{0,60}\b(?:not found|no (?:\w+ )?(?:results?|matches|match|hits|records?|entries|rows|such|trace|file"
@@ -39,6 +40,27 @@ _REFUSES: Final = re.compile(
     r"|not (?:allowed|permitted|authori[sz]ed|available)|unavailable|paywall|(?:sign|log) ?in to|too many)\b",
     re.IGNORECASE,
 )
+
+
+_NOT_DONE_WORDS: Final = ("not ", "false", "can be")
+_NOT_DONE: Final = re.compile(
+    r"\"(?:sent|saved|done|success|ok|accepted|created|booked|added|stored|delivered|applied|changed|updated)\""
+    r" ?: ?false\b"
+    r"|\bnot (?:understood|sent|saved|done|accepted|recogni[sz]ed|processed|delivered|booked|stored|created"
+    r"|added|applied)\b"
+    r"|\bno (?:question|request|order|booking|message)s? can be\b",
+    re.IGNORECASE,
+)
+
+
+def says_not_done(text: str) -> bool:
+    """Return whether the answer to an action says that it was not carried out.
+
+    >>> says_not_done('{"sent": false, "why": "list is sealed"}'), says_not_done('{"sent": true}')
+    (True, False)
+    """
+    lowered = text.lower()
+    return any(it in lowered for it in _NOT_DONE_WORDS) and _NOT_DONE.search(text) is not None
 
 
 def says_refused(text: str) -> bool:
@@ -76,13 +98,13 @@ def says_same_nothing(one: str, other: str) -> bool:
     return not any(map(str.isdigit, "".join(rest + other_rest)))
 
 
-def read_question(arguments: bytes) -> str:
-    """Return the values of canonical arguments as one text."""
+def read_question(arguments: bytes, between: str = " ") -> str:
+    """Return the values of canonical arguments as one text, with this between them."""
     try:
         data = msgspec.json.decode(arguments)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return arguments.decode("utf-8", "replace")[:_MAX_TEXT_CHARS]
-    return " ".join(_list_values(data))[:_MAX_TEXT_CHARS]
+    return between.join(_list_values(data))[:_MAX_TEXT_CHARS]
 
 
 def _list_values(data: Any) -> list[str]:
@@ -152,7 +174,7 @@ def _cut_slot(text: str, slot: tuple[int, int]) -> str:
 
 def hash_pieces(result: str) -> list[int]:
     """Return hashes of the lines or sentences of a result, the first of them."""
-    pieces = (piece.strip() for piece in _PIECE_END.split(result[:_MAX_RESULT_CHARS]))
+    pieces = (piece.strip(_AROUND_PIECE) for piece in _PIECE_END.split(result[:_MAX_RESULT_CHARS]))
     kept = dict.fromkeys(piece for piece in pieces if len(piece) >= _MIN_PIECE_CHARS)
     hashes = [crc32(piece.encode("utf-8", "replace")) for piece in kept][:_MAX_PIECES]
     return hashes or [crc32(result.strip().encode("utf-8", "replace"))]

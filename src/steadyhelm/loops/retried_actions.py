@@ -8,8 +8,9 @@ from msgspec import Struct
 from steadyhelm.loops.call_arguments import find_command, find_path
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch
 from steadyhelm.loops.outcomes import CallOutcome
+from steadyhelm.loops.side_arguments import read_fields
 from steadyhelm.loops.steps import ToolStep
-from steadyhelm.loops.targets import is_near, puts_many, read_fields, relate_calls
+from steadyhelm.loops.targets import is_near, puts_many, relate_calls
 
 SAME_ACTIONS_OF_LOOP: Final = 4
 

@@ -2,6 +2,7 @@
 
 import functools
 import re
+from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct, field
@@ -24,6 +25,7 @@ from steadyhelm.loops.same_help import (
 )
 from steadyhelm.loops.similarity import find_slot
 from steadyhelm.loops.steps import ToolStep
+from steadyhelm.loops.user_answers import asks_user
 from steadyhelm.noise import mask_noise
 
 SAME_TASKS_OF_LOOP: Final = 4
@@ -37,6 +39,9 @@ _LOOSELY_SIMILAR_TASK: Final = 0.2
 _MIN_SUBJECT_WORDS: Final = 2
 _SIMILAR_ANSWER: Final = 0.4
 _SIMILAR_PLAN: Final = 0.6
+
+_MIN_ITEMS_OF_OUTLINE: Final = 3
+_ITEM_END: Final = re.compile(r"[\n,;]+|\[ ?\]")
 
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _DELEGATION_WORDS: Final = frozenset(
@@ -76,7 +81,8 @@ class RewordingMemory(Struct):
     def observe(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return a match when a task or a plan comes again in other words."""
         if _is_delegation(step.event.action_name):
-            task = find_task(step.event.input_data)
+            anywhere = step.kind != "plan" and not asks_user(step.event.action_name)
+            task = find_task(step.event.input_data, anywhere=anywhere)
             if task is not None and step.outcome.size > 0:
                 self.plans.clear()
                 return self._match_task(step, task[:_MAX_TEXT_CHARS])
@@ -138,14 +144,16 @@ class RewordingMemory(Struct):
         )
 
     def _match_plan(self, step: ToolStep) -> LoopMatch | None:
-        text = read_question(step.arguments)[:_MAX_TEXT_CHARS]
+        text = read_question(step.arguments, between="\n")[:_MAX_TEXT_CHARS]
         if self.plans and _STATUS.findall(self.plans[-1].text) != _STATUS.findall(text):
             self.plans.clear()  # something was ticked off
         similar: list[WrittenPlan] = []
         if len(self.plans) >= SAME_PLANS_OF_LOOP - 1:
             words = list_content_words(text)
             similar = [it for it in self.plans if _is_same_plan(list_content_words(it.text), words)]
-        if len(self.plans) >= OTHER_PLANS_OF_LOOP - 1 and _STATUS.search(text):
+        if len(self.plans) >= OTHER_PLANS_OF_LOOP - 1 and (
+            _STATUS.search(text) or are_same_outlines([*(it.text for it in self.plans), text])
+        ):
             similar = self.plans  # as many items, none of them begun or done: whatever they are called by now
         event = step.event
         self.plans = [*self.plans, WrittenPlan(text, event.event_id)][-_MAX_KEPT:]
@@ -159,6 +167,21 @@ class RewordingMemory(Struct):
             event_ids=(*(it.event_id for it in similar), event.event_id)[-MAX_EVIDENCE_IDS:],
             message=f"{event.action_name} wrote nearly the same {count} times, with nothing done in between",
         )
+
+
+def are_same_outlines(texts: list[str]) -> bool:
+    """Return whether plans have as many items each, of which some are called as before.
+
+    >>> are_same_outlines(["count the stock, match orders, report", "list the stock, check orders, report"])
+    True
+    >>> are_same_outlines(["count the stock, match orders, report", "call the mill, ask for flour, pay"])
+    False
+    """
+    counts = {sum(bool(it.strip()) for it in _ITEM_END.split(text)) for text in texts}
+    if len(counts) > 1 or min(counts) < _MIN_ITEMS_OF_OUTLINE:
+        return False
+    words = [list_content_words(text) for text in texts]
+    return all(one & other for one, other in pairwise(words))
 
 
 def _is_same_task(before: Delegation, task: str, answer: str) -> bool:

@@ -1,6 +1,7 @@
 """Searches in words: the same question asked again, whose results bring nothing new."""
 
 import functools
+import re
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -29,8 +30,12 @@ _STALE_SHARE: Final = 0.5
 _KNOWN_SHARE: Final = 0.1
 _SAME_WORDS: Final = 0.6
 _MIN_SEARCH_WORDS: Final = 2
+_MIN_PIECES_OF_ROTATION: Final = 2
+_ALL_KNOWN_SHARE: Final = 0.9
+_LOOSELY_SIMILAR_CONTENT: Final = 0.2
 _MIN_CHARS_BESIDE_QUESTION: Final = 24
 _MAX_SEARCH_CHARS: Final = 2048
+_MAX_TERMS: Final = 12
 _SEARCH_ARGUMENTS: Final = frozenset(
     {"query", "q", "search_query", "search", "question", "instruction", "keywords", "terms", "topic"}
 )
@@ -48,6 +53,13 @@ _TEXT_ARGUMENTS: Final = (
     "keyword",
 )
 _SEARCH_WORDS: Final = ("search", "retriev", "lookup", "find")
+
+_MAX_FOUND_CHARS: Final = 8000
+# The place of something found among the others, which changes although it is the same.
+_RANK: Final = re.compile(
+    r"\"(?:rank|position|score|relevance|index|pos|no|nr|similarity|distance)\": ?-?[\d.]{1,20},? ?"
+    r"|(?<=\n)\d{1,3}[.)] +|\A\d{1,3}[.)] +|\[\d{1,3}\] +"
+)
 
 # Each search is compared with several that follow it.
 _split_search: Final = functools.lru_cache(maxsize=_MAX_SEARCHES)(split_words)
@@ -93,10 +105,30 @@ class SearchMemory(Struct):
         if question is None or step.outcome.outage:
             return None
         question = question[:_MAX_SEARCH_CHARS]
-        if any(search.question == question for search in self.searches):
-            return None  # the very same question: action_loop counts it, or it asks for the next page
-        if len(_split_search(question.encode("utf-8", "replace"))) < _MIN_SEARCH_WORDS:
+        same = [it for it in self.searches if it.question == question]
+        is_too_short = len(_split_search(question.encode("utf-8", "replace"))) < _MIN_SEARCH_WORDS
+        if is_too_short or (same and (is_foreseen or not step.has_seen(same[-1].seq))):
             return None
+        search, similar = self._read_search(step, question, is_foreseen=is_foreseen)
+        if same and search.pieces == same[-1].pieces and not same[-1].is_stale:
+            return None  # the very same question with the same result: action_loop counts it
+        self.searches.append(search)
+        if len(self.searches) > _MAX_SEARCHES:
+            del self.searches[0]
+        found = _match_search(step, search, similar, enough)
+        if found is None or found.noticed_only:
+            return found
+        # The count may skip a number, since not every search resembles all before it.
+        reported = search.reported
+        if not is_report_due(found.count, enough) and found.count < max(enough, 2 * reported):
+            return None
+        search.reported = max(reported, _find_due_count(found.count, enough))
+        return found
+
+    def _read_search(
+        self, step: ToolStep, question: str, *, is_foreseen: bool
+    ) -> tuple[SearchCall, list[SearchCall]]:
+        """Return a search, and those before it that asked nearly the same."""
         name, event = step.event.action_name, step.event
         if is_foreseen:
             pieces = self.searches[-1].pieces if self.searches else []
@@ -105,29 +137,23 @@ class SearchMemory(Struct):
         of_tool = [it for it in self.searches if it.name == name and step.has_seen(it.seq)]
         seen = {piece for it in of_tool for piece in it.pieces}
         known = len(seen.intersection(pieces)) / max(1, len(pieces))
-        similar = [it for it in of_tool if _is_similar(it.question, question)]
-        # Where hardly a word of the question is new, a few results that are do not make it another question.
-        is_stale = known >= _STALE_SHARE or (
-            known >= _KNOWN_SHARE and any(_has_same_words(it.question, question) for it in similar)
-        )
+        finds_nothing_new = known >= _ALL_KNOWN_SHARE and len(pieces) >= _MIN_PIECES_OF_ROTATION
+        similar = [it for it in of_tool if _is_similar(it.question, question, loosely=finds_nothing_new)]
+        if any(it.question == question for it in similar):
+            # The next page of it brings what is new, and so does what is watched.
+            is_stale = known == 1 and len(pieces) >= _MIN_PIECES_OF_ROTATION
+        else:
+            # Where hardly a word of the question is new, a few results that are do not make it another one.
+            is_stale = known >= _STALE_SHARE or (
+                known >= _KNOWN_SHARE and any(_has_same_words(it.question, question) for it in similar)
+            )
         reported = max((it.reported for it in similar), default=0)
-        search = SearchCall(name, question, pieces, event.seq, event.event_id, is_stale, reported)
-        self.searches.append(search)
-        if len(self.searches) > _MAX_SEARCHES:
-            del self.searches[0]
-        found = _match_search(step, search, similar, enough)
-        if found is None or found.noticed_only:
-            return found
-        # The count may skip a number, since not every search resembles all before it.
-        if not is_report_due(found.count, enough) and found.count < max(enough, 2 * reported):
-            return None
-        search.reported = max(reported, _find_due_count(found.count, enough))
-        return found
+        return SearchCall(name, question, pieces, event.seq, event.event_id, is_stale, reported), similar
 
 
 def _read_found(event: TraceEvent, question: str) -> str:
     """Return what a search found, without the question, which many a result repeats."""
-    text = extract_text(event.output_data)
+    text = _RANK.sub("", extract_text(event.output_data)[:_MAX_FOUND_CHARS])
     rest = text.replace(question, "")
     # A result that is hardly more than the question is an answer of its own.
     return rest if len(rest) >= _MIN_CHARS_BESIDE_QUESTION else text
@@ -168,9 +194,17 @@ def find_query(tool: str, arguments: Any) -> str | None:
         if name in _SEARCH_ARGUMENTS:
             if isinstance(value, str):
                 return value
+            if isinstance(value, list):
+                return _join_terms(value)
             if isinstance(value, dict):  # {"q": {"text": ...}}
                 return _find_searched_text(value)
     return None
+
+
+def _join_terms(terms: list[Any]) -> str | None:
+    """Return the words of a list of them as one query; None for anything else."""
+    texts = [it for it in terms[:_MAX_TERMS] if isinstance(it, str)]
+    return " ".join(texts) if texts and len(texts) == len(terms[:_MAX_TERMS]) else None
 
 
 @functools.lru_cache(maxsize=256)
@@ -190,15 +224,18 @@ def _find_searched_text(arguments: dict[str, Any]) -> str | None:
         value = arguments.get(name)
         if isinstance(value, str):
             return value
+        if isinstance(value, list):
+            return _join_terms(value)
     return None
 
 
-def _is_similar(one: str, other: str) -> bool:
+def _is_similar(one: str, other: str, *, loosely: bool) -> bool:
+    """Return whether two questions ask nearly the same; `loosely` where the results say so as well."""
     words = _split_search(one.encode("utf-8", "replace")), _split_search(other.encode("utf-8", "replace"))
-    return (
-        word_overlap(*words) >= _SIMILAR_WORDS
-        or content_overlap(_list_content(one), _list_content(other)) >= _SIMILAR_CONTENT
-    )
+    if word_overlap(*words) >= _SIMILAR_WORDS:
+        return True
+    least = _LOOSELY_SIMILAR_CONTENT if loosely else _SIMILAR_CONTENT
+    return content_overlap(_list_content(one), _list_content(other)) >= least
 
 
 def _has_same_words(one: str, other: str) -> bool:

@@ -9,11 +9,10 @@ import re
 import unicodedata
 from typing import Any, Final, Literal
 
-import msgspec
-
 from steadyhelm.loops.questions import Relation, read_question, relate_questions
+from steadyhelm.loops.side_arguments import is_made_up_beside, list_varied, read_fields
 
-TargetRelation = Literal["same", "page", "aside"] | Relation
+TargetRelation = Literal["same", "page", "aside", "tag"] | Relation
 
 NEAR_PIXELS: Final = 24
 
@@ -80,20 +79,24 @@ def relate_calls(one: bytes, other: bytes) -> TargetRelation:
     """
     before, now = read_fields(one), read_fields(other)
     if before is not None and now is not None:
-        varied = [
-            (name, before.get(name), now.get(name))
-            for name in before | now
-            if before.get(name) != now.get(name)
-        ]
+        varied = list_varied(before, now)
         if 0 < len(varied) <= _MAX_VARIED:
-            relation = _relate_varied(varied)
+            relation = _relate_varied(varied, is_all=len(before) == 1)
             if relation is not None:
                 return relation
     return relate_questions(read_question(one), read_question(other))
 
 
-def _relate_varied(varied: list[tuple[str, Any, Any]]) -> TargetRelation | None:
-    """Return the relation of values that differ, with the names of their arguments, if it is known."""
+def _relate_varied(varied: list[tuple[str, Any, Any]], *, is_all: bool) -> TargetRelation | None:
+    """Return the relation of values that differ, with the names of their arguments, if it is known.
+
+    `is_all` says that the calls have no other arguments.
+    """
+    if not is_all:
+        targets = [it for it in varied if not is_made_up_beside(*it)]
+        if not targets:
+            return "tag"
+        varied = targets
     if all(_is_same_value(name, one, other) for name, one, other in varied):
         return "same"
     if all(_is_page(name, one, other) for name, one, other in varied):
@@ -238,12 +241,3 @@ def _overlap(one: str, other: str) -> bool:
     """Return whether one of two places lies within the other."""
     one, other = one.removeprefix("./").rstrip("/"), other.removeprefix("./").rstrip("/")
     return one in _EVERYWHERE or other in _EVERYWHERE or one.startswith(other) or other.startswith(one)
-
-
-def read_fields(arguments: bytes) -> dict[str, Any] | None:
-    """Return the arguments of a call by name; None where they have no names, or are not JSON."""
-    try:
-        read = msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None  # none, or cut off, or nested too deeply
-    return read if isinstance(read, dict) else None

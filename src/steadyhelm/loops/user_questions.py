@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from steadyhelm.loops.content_words import content_overlap, list_content_words
 from steadyhelm.loops.fresh_names import is_made_up
 from steadyhelm.loops.loop_detector import LoopMatch
+from steadyhelm.loops.side_arguments import read_fields
 from steadyhelm.loops.similarity import find_slot, list_identifiers, name_different_things
 from steadyhelm.loops.steps import ToolStep
-from steadyhelm.loops.targets import read_fields
 from steadyhelm.loops.user_answers import list_answer_words, read_assent
 
 SAME_QUESTION_OF_LOOP: Final = 4
