@@ -303,6 +303,35 @@ class TestSchedule:
         assert [] == seen(*[call("probe", {}, "all nominal", tool_kind="schedule")] * 30)
 
 
+class TestAges:
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            "ingest-0   0/1   Pending   0   {}m",
+            "NAME       READY   STATUS    RESTARTS   AGE\ningest-0   0/1     Pending   0          {}h",
+            "job 7 is still waiting for {} hours",
+            "state: provisioning, up {}m",
+        ],
+    )
+    def test_an_age_is_no_progress(self, answer):
+        """
+        How long something has been there grows by itself: waiting has an end all the same.
+        """
+        command = "sleep 60; kubectl get pod ingest-0"
+
+        assert [24] == seen(*(shell(command, answer.format(n + 1)) for n in range(25)), every_s=70)
+        assert [] == seen(*(shell(command, answer.format(n + 1)) for n in range(20)), every_s=70)
+
+    def test_what_is_left_is_progress(self):
+        """
+        A time that is left, and a count, tell how far something is.
+        """
+        for answer in ("state: copying   {}m left", "copied   {} of 90 files"):
+            steps = [shell("sleep 60; ./state", answer.format(n + 1)) for n in range(40)]
+
+            assert [] == seen(*steps, every_s=70)
+
+
 class TestPatientRetries:
     HELD = failing(
         "install",

@@ -190,6 +190,8 @@ class RepeatedCall(Struct):
 
     def _find_varying(self, step: ToolStep) -> tuple[str, ...] | None:
         seen, outcome = self.outcome, step.outcome
+        if step.kind == "wait" and seen.equals_but_age(outcome):
+            return ()
         varying = seen.find_varying_words(outcome)
         if varying is None:
             is_same = (

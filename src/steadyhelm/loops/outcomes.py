@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_bytes
+from steadyhelm.loops.ages import is_equal_but_age
 from steadyhelm.loops.echoes import is_equal_but_echo
 from steadyhelm.loops.error_words import SIBLING_PHRASE, cut_to_ends, reports_failure
 from steadyhelm.loops.failure_words import is_item, takes_item, tells_failure
@@ -197,6 +198,12 @@ class CallOutcome(Struct, frozen=True):
         if self.size > MAX_SAMPLE_CHARS and self.sample == other.sample:
             return False  # what is kept of them is equal, so that what is not has changed
         return is_equal_without_noise(self.sample, other.sample)
+
+    def equals_but_age(self, other: "CallOutcome") -> bool:
+        """Return whether another call had the same short outcome but for an age."""
+        if self.failed != other.failed or max(self.size, other.size) > MAX_SAMPLE_CHARS:
+            return False
+        return is_equal_but_age(self.sample, other.sample)
 
     def find_varying_words(self, other: "CallOutcome") -> VaryingWords | None:
         """Return what differs from another outcome if that is nothing but identifiers, else None."""
