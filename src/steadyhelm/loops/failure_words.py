@@ -94,7 +94,8 @@ _NO_SUCH_VALUE: Final = re.compile(
     r"[^a-z0-9]{0,6}(?:sorry, )?"
     r"(?:there (?:is|are) no |no such |(?:that|this|it) is (?:not|no) |[^\n.!]{1,60} is not an? )"
     r"[^\n.!]{1,80}[.!;:,-]{1,2} ?(?:please )?"
-    r"(?:choose|enter|give|name|pick|provide|select|specify|supply|try|use) (?:an?|another|any|one|some|the)\b"
+    r"(?:choose|enter|give|name|pick|provide|select|specify|supply|try|use)"
+    r" (?:an?|another|any|one|some|the)\b"
 )
 _REFUSING: Final = re.compile(
     r"\b(?:abort|block|cancel|declin|den[iy]|refus|reject|review|moderat)|_(?:abort|block|reject)"
