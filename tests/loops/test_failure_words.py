@@ -1,5 +1,5 @@
 import pytest
-from agent_steps import call, names, reported, run, shell
+from agent_steps import call, failing, names, reported, run, shell
 
 from steadyhelm.loops.failure_memory import FailureMemory
 from steadyhelm.loops.repetitions import RepetitionMemory
@@ -310,3 +310,29 @@ class TestReasonsFirst:
         del steps[4:]
         steps[2:2] = [call("book_room", {"room": "Oslo", "date": "2026-02-28"}, "Booked.")]
         assert [] == reported(FailureMemory(), run(*steps))
+
+
+class TestTallies:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "a name is required [warning: failed {} times with identical arguments]",
+            "a name is required (this is the {}th identical call)",
+            "a name is required, rejected {} times",
+        ],
+    )
+    def test_a_tool_that_counts(self, error):
+        """
+        An error in which a tool counts how often the call failed is the same error each time.
+        """
+        steps = [failing("forward", {"to": "lamp"}, error.format(n)) for n in range(4, 8)]
+
+        assert [2, 3] == reported(RepetitionMemory(), run(*steps))
+
+    def test_other_counts(self):
+        """
+        What is counted of other things is news: fewer tests that fail are progress.
+        """
+        steps = [shell("make test", f"FAILED: {n} tests failed, 2 times") for n in range(9, 3, -1)]
+
+        assert [] == reported(RepetitionMemory(), run(*steps))
