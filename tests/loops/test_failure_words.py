@@ -1,5 +1,5 @@
 import pytest
-from agent_steps import call, names, reported, run, shell
+from agent_steps import call, failing, names, reported, run, shell
 
 from steadyhelm.loops.failure_memory import FailureMemory
 from steadyhelm.loops.repetitions import RepetitionMemory
@@ -255,3 +255,84 @@ class TestItems:
         ]
 
         assert reported(FailureMemory(), run(*answers))
+
+
+class TestReasonsFirst:
+    @pytest.mark.parametrize(
+        "result",
+        [
+            "Kiln 305: lid open, cannot fire.",
+            "The drawer is jammed, so it could not be opened",
+            "Tank empty; unable to pump",
+            "There is no 30 February. Choose an existing date.",
+            "Sorry, there are no seats in row 40. Please pick another row.",
+            "Teal is not a colour of the list: give one of the twelve.",
+        ],
+    )
+    def test_what_hinders(self, result):
+        """
+        A deed has failed where a short answer names what hinders it, then what follows.
+        """
+        assert has_failed(call("kiln", [305, "fire biscuit"], result))
+        assert has_failed(call("book_room", {"date": "2026-02-30"}, result))
+
+    @pytest.mark.parametrize(
+        "result",
+        [
+            "Booked, you can cancel.",
+            "Room Oslo is free on 3 March. Choose a time.",
+            "There is no 30 February. " + PAGE,
+            "He left early, I cannot tell",
+            "Booked. There is no charge. Use the side door.",
+        ],
+    )
+    def test_none(self, result):
+        """
+        An answer that hinders nothing is none, nor is what a page says.
+        """
+        assert not has_failed(call("book_room", {"date": "2026-03-03"}, result))
+
+    def test_what_is_read(self):
+        """
+        What was only read has not failed.
+        """
+        assert not has_failed(call("read_log", {"day": 4}, "Kiln 305: lid open, cannot fire."))
+
+    def test_other_spellings(self):
+        """
+        One value refused in the same words, however it is spelt, is the same error.
+        """
+        dates = ("2026-02-30", "30 Feb 2026", "30.02.2026", "February 30th 2026", "02/30/2026", "2026 02 30")
+        answer = "There is no 30 February. Choose an existing date."
+        steps = [call("book_room", {"room": "Oslo", "date": it}, answer) for it in dates]
+
+        assert reported(FailureMemory(), run(*steps))
+        del steps[4:]
+        steps[2:2] = [call("book_room", {"room": "Oslo", "date": "2026-02-28"}, "Booked.")]
+        assert [] == reported(FailureMemory(), run(*steps))
+
+
+class TestTallies:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "a name is required [warning: failed {} times with identical arguments]",
+            "a name is required (this is the {}th identical call)",
+            "a name is required, rejected {} times",
+        ],
+    )
+    def test_a_tool_that_counts(self, error):
+        """
+        An error in which a tool counts how often the call failed is the same error each time.
+        """
+        steps = [failing("forward", {"to": "lamp"}, error.format(n)) for n in range(4, 8)]
+
+        assert [2, 3] == reported(RepetitionMemory(), run(*steps))
+
+    def test_other_counts(self):
+        """
+        What is counted of other things is news: fewer tests that fail are progress.
+        """
+        steps = [shell("make test", f"FAILED: {n} tests failed, 2 times") for n in range(9, 3, -1)]
+
+        assert [] == reported(RepetitionMemory(), run(*steps))

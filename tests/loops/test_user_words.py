@@ -118,3 +118,37 @@ class TestWhatWasAskedFor:
         trace = run(user("Run it 20 times."), user("Now fix the parser."), *[BENCH] * 3)
 
         assert [4] == reported(RepetitionMemory(), trace)
+
+
+class TestEachOfSeveralThings:
+    @pytest.mark.parametrize(
+        ("text", "tool"),
+        [
+            ("Scan each of the twelve bottles in the crate one by one.", "scan"),
+            ("Please weigh every one of my 12 parcels, I need all the lines.", "weigh_item"),
+            ("Can you stamp the 12 letters on the desk one at a time?", "stamp"),
+        ],
+    )
+    def test_asked_for(self, text, tool):
+        """
+        What is done with each of so many equal things is done so many times with the same words.
+        """
+        step = call(tool, {}, "EAN 7350012 mineral water 0.5 l")
+
+        assert [] == reported(RepetitionMemory(), run(user(text), *[step] * 12))
+        assert reported(RepetitionMemory(), run(user(text), *[step] * 20))
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Fix each of the twelve failing tests one by one.",
+            "I scanned each of the twelve bottles.",
+            "Scan it.",
+        ],
+    )
+    def test_nothing_else(self, text):
+        """
+        Other calls are none of it, nor is what was only told.
+        """
+        assert reported(RepetitionMemory(), run(user(text), *[BENCH] * 4))
+        assert reported(RepetitionMemory(), run(user(text), *[call("scan", {}, "EAN 7350012 water")] * 4))

@@ -303,6 +303,35 @@ class TestSchedule:
         assert [] == seen(*[call("probe", {}, "all nominal", tool_kind="schedule")] * 30)
 
 
+class TestAges:
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            "ingest-0   0/1   Pending   0   {}m",
+            "NAME       READY   STATUS    RESTARTS   AGE\ningest-0   0/1     Pending   0          {}h",
+            "job 7 is still waiting for {} hours",
+            "state: provisioning, up {}m",
+        ],
+    )
+    def test_an_age_is_no_progress(self, answer):
+        """
+        How long something has been there grows by itself: waiting has an end all the same.
+        """
+        command = "sleep 60; kubectl get pod ingest-0"
+
+        assert [24] == seen(*(shell(command, answer.format(n + 1)) for n in range(25)), every_s=70)
+        assert [] == seen(*(shell(command, answer.format(n + 1)) for n in range(20)), every_s=70)
+
+    def test_what_is_left_is_progress(self):
+        """
+        A time that is left, and a count, tell how far something is.
+        """
+        for answer in ("state: copying   {}m left", "copied   {} of 90 files"):
+            steps = [shell("sleep 60; ./state", answer.format(n + 1)) for n in range(40)]
+
+            assert [] == seen(*steps, every_s=70)
+
+
 class TestPatientRetries:
     HELD = failing(
         "install",
@@ -386,3 +415,32 @@ class TestPatientRetries:
         trace = run(*({**step, "timestamp": 1000.0 + 15 * n} for n, step in enumerate(steps)))
 
         assert [5, 7] == reported(RepetitionMemory(), trace)
+
+    @pytest.mark.parametrize("pauses_s", [(30, 30), (16.5, 16.5, 16.5), (15, 30, 60), (20, 45, 90)])
+    def test_exact_pauses_where_no_reply_is_recorded(self, pauses_s):
+        """
+        Pauses that are exactly even, or each much longer than the one before, were made on purpose.
+        """
+        trace = []
+        for thing in range(4):
+            times = itertools.accumulate(pauses_s, initial=1000.0 + 500 * thing)
+            trace += [
+                {**failing("dial", {"number": thing}, "line engaged"), "timestamp": at, "duration_ms": 1400.0}
+                for at in times
+            ]
+            trace.append(
+                {**call("dial", {"number": thing}, "she answers"), "timestamp": 1490.0 + 500 * thing}
+            )
+
+        assert [] == reported(RepetitionMemory(), run(*trace))
+        assert [] == reported(FailureMemory(), run(*trace))
+
+    @pytest.mark.parametrize("pauses_s", [(30, 22), (19, 25, 17), (2, 4, 8), (60, 40, 20)])
+    def test_other_pauses_where_no_reply_is_recorded(self, pauses_s):
+        """
+        Uneven and short pauses may be those of an agent that thinks.
+        """
+        times = itertools.accumulate(pauses_s, initial=1000.0)
+        trace = run(*({**failing("dial", {"number": 7}, "line engaged"), "timestamp": at} for at in times))
+
+        assert 2 in reported(RepetitionMemory(), trace)

@@ -6,7 +6,7 @@ from zlib import crc32
 
 from msgspec import Struct, field, structs
 
-from steadyhelm.loops.deeds import find_new_ids, is_deed
+from steadyhelm.loops.deeds import find_new_ids, is_deed, opens_case
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS
 from steadyhelm.loops.outcomes import CallOutcome, extract_text
 from steadyhelm.loops.questions import says_same_nothing
@@ -143,7 +143,7 @@ class RepeatedCall(Struct):
             return None
         if seen.equals(outcome):
             return find_volatile_parts(outcome.sample)
-        if takes_next(step.event.action_name):
+        if takes_next(step.event.action_name) and not opens_case(step.event.action_name):
             return None
         varying = self._find_number_of_deed(step) or self._find_varying(step)
         if varying is None and self.page is not None and not outcome.failed:
@@ -190,6 +190,8 @@ class RepeatedCall(Struct):
 
     def _find_varying(self, step: ToolStep) -> tuple[str, ...] | None:
         seen, outcome = self.outcome, step.outcome
+        if step.kind == "wait" and seen.equals_but_age(outcome):
+            return ()
         varying = seen.find_varying_words(outcome)
         if varying is None:
             is_same = (

@@ -38,6 +38,16 @@ _SEVERAL: Final = frozenset(
     worker
     """.split()  # noqa: SIM905 - so many quoted words read worse
 )
+# Of what is entered in full the same is not entered twice.
+_ENTERS: Final = frozenset({"add", "append", "insert", "write"})
+_ENTRIES: Final = frozenset({"entry", "line", "lead", "record", "row"})
+# A new one of these has consequences, however little is said about it.
+_BEGINS: Final = frozenset({"create", "file", "new", "open", "raise", "register", "start"})
+_CASES: Final = frozenset(
+    {"booking", "case", "claim", "complaint", "incident", "invoice", "order", "payment", "refund",
+     "reservation", "ticket"}
+)  # fmt: skip
+_MIN_VALUES_OF_ENTRY: Final = 2
 _ID: Final = re.compile(
     r"(?<![\w.])(?:#\d+|[A-Za-z]{1,12}[-_#]?\d[\w-]*|\d{4,}|(?=[a-f\d-]{0,16}\d)[a-f\d-]{6,64})(?![\w%])(?!\.\d)"
     r"|(?i:(?<=id\W)|(?<=id\W\W)|(?<=id\W\W\W)|(?<=number\W)|(?<=no\W)|(?<=no\.\W)|(?<=ticket\W)|(?<=comment\W)"
@@ -45,7 +55,7 @@ _ID: Final = re.compile(
 )
 # The number of a thing that was begun: no count, no place in a row, no amount.
 _NUMBER_OF_THING: Final = re.compile(
-    r"(?i:\b(?:batch|booking|build|case|claim|comment|confirmation|delivery|dispatch|document|event|incident"
+    r"(?i:\b(?:row|line|entry|batch|booking|build|case|claim|comment|confirmation|delivery|dispatch|document|event|incident"
     r"|invoice|issue|job|message|notification|order|payment|pipeline|post|print|record|report|request"
     r"|reservation|shipment|submission|task|ticket|transaction|upload|workflow)"
     r"[ _-]?(?:id|key|no\.?|nr\.?|number|ref)?[\"']?\s?[:=]?\s?[\"'#]?)"
@@ -62,6 +72,8 @@ def is_deed(step: ToolStep) -> bool:
     args, name = step.event.input_data, step.event.action_name
     if step.outcome.failed or not 0 < step.outcome.size <= _MAX_ANSWER_CHARS:
         return False
+    if opens_case(name) or _enters_by_name(name):
+        return isinstance(args, dict) and any(opens_case(name) or _is_entry(it) for it in args.values())
     if not (_is_deed_by_name(name) if step.kind == "work" else step.kind == "look" and _begins_deed(name)):
         return False
     if isinstance(args, str):
@@ -84,6 +96,32 @@ def _is_deed_by_name(name: str) -> bool:
 def _begins_deed(name: str) -> bool:
     words = _split_name(name)
     return not _BEGINS_DEED.isdisjoint(words[:1]) and (_SEVERAL | _LOOKS).isdisjoint(words)
+
+
+@functools.lru_cache(maxsize=256)
+def opens_case(name: str) -> bool:
+    """Return whether a tool opens a case of some weight, by the words of its name.
+
+    >>> opens_case("new_claim"), opens_case("claim_next_job")
+    (True, False)
+    """
+    words = _split_name(name)
+    return not _BEGINS.isdisjoint(words[:1]) and not _CASES.isdisjoint(words) and _LOOKS.isdisjoint(words)
+
+
+@functools.lru_cache(maxsize=256)
+def _enters_by_name(name: str) -> bool:
+    words = _split_name(name)
+    return not _ENTERS.isdisjoint(words[:1]) and not _ENTRIES.isdisjoint(words)
+
+
+def _is_entry(value: object) -> bool:
+    """Return whether a value is a row with what is in it."""
+    return (
+        isinstance(value, list | dict)
+        and len(value) >= _MIN_VALUES_OF_ENTRY
+        and any(isinstance(it, str) for it in (value.values() if isinstance(value, dict) else value))
+    )
 
 
 def _has_word(name: str, words: frozenset[str]) -> bool:

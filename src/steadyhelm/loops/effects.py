@@ -28,8 +28,9 @@ _RELOAD: Final = re.compile(rb"(?i)refresh|reload|update")
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # Actions on a page or screen, whose effect is what is seen next. Typing into field after field is left out.
 _SCREEN_ACTIONS: Final = frozenset(
-    "click tap press submit toggle scroll swipe drag hover navigate goto back keypress activate".split()  # noqa: SIM905
+    "click tap press submit toggle scroll swipe wheel drag hover navigate goto back keypress activate".split()  # noqa: SIM905
 )
+_SCROLLS: Final = frozenset({"scroll", "swipe", "wheel"})
 _VIEW_WORDS: Final = frozenset(
     """
     cat describe fetch get inspect load look observe open page read screen screenshot see show snapshot state
@@ -96,7 +97,11 @@ class ActionEffects(Struct):
             targets = () if on_screen else _list_targets(event.input_data)
             self.action = _Action(on_screen, targets, event.event_id, on_screen and _reloads(step))
             return None
-        self.retried = None
+        scrolled = self._match_scrolled(step, name) if on_screen else None
+        if scrolled is not None:
+            return scrolled
+        if not on_screen:
+            self.retried = None
         action = self.action
         if action is None:
             return None
@@ -122,6 +127,13 @@ class ActionEffects(Struct):
         """Match an action made on one target again and again, whatever the place or the value."""
         self.retried = RetriedAction.follow(self.retried, step)
         return None if self.retried is None else self.retried.match()
+
+    def _match_scrolled(self, step: ToolStep, name: str) -> LoopMatch | None:
+        """Match scrolling on and on where the end is reached."""
+        if step.kind != "look" or _SCROLLS.isdisjoint(_split_name(name)):
+            self.retried = None
+            return None
+        return self._match_retried(step)
 
     def _match_view(self, step: ToolStep, key: int, *event_ids: str) -> LoopMatch | None:
         seen = self.views.pop(key, None)

@@ -29,6 +29,27 @@ _REJECTION: Final = re.compile(
     r"(?! (?:later|in \d))"
 )
 
+_TALLY: Final = re.compile(
+    r"(?i:\b(?:failed|called|tried|attempted|repeated|rejected|refused|invoked|made|seen)"
+    r"(?: (?:this|it|now|already|again|consecutively)){0,2} ?)\d{1,4}(?= (?:consecutive )?times?\b)"
+    r"|(?i:\bconsecutive (?:failures?|errors?)\W{1,3})\d{1,4}\b"
+    r"|\b\d{1,4}(?:st|nd|rd|th)"
+    r"(?= (?:(?:consecutive|identical|failed|same) ){0,2}(?:time|attempt|call|failure|try)\b)"
+)
+
+
+def mask_tally(text: str) -> str:
+    """Return an error without the number that a tool gives to each failure of one call.
+
+    >>> mask_tally("no name [failed 3 times with identical arguments]")
+    'no name [~ times with identical arguments]'
+    >>> mask_tally("3 tests failed, 2 times slower")
+    '3 tests failed, 2 times slower'
+    """
+    if "time" in text or "consecutive" in text or "attempt" in text or "identical" in text:
+        return _TALLY.sub("~", text)
+    return text
+
 
 def reports_failure(lowered: str) -> bool:
     """Return whether the beginning and end of a result, in lower case, name an error."""

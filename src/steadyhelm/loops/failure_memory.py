@@ -1,6 +1,5 @@
 """What has failed lately in a run: one call, one command, one error, or one attempt after another."""
 
-import re
 from typing import Final
 
 from msgspec import Struct, field
@@ -17,7 +16,7 @@ from steadyhelm.events import (
 from steadyhelm.fingerprints import hash_call
 from steadyhelm.loops.echoes import is_equal_but_echo
 from steadyhelm.loops.failure_words import takes_item
-from steadyhelm.loops.failures import Attempt, FailedCall, FailureRun
+from steadyhelm.loops.failures import MAX_STEPS_BETWEEN, Attempt, FailedCall, FailureRun, is_other_setting
 from steadyhelm.loops.falling import FallingNumbers
 from steadyhelm.loops.fresh_names import mask_made_up_names
 from steadyhelm.loops.guessed_tools import GuessedTools
@@ -27,6 +26,7 @@ from steadyhelm.loops.loop_detector import (
     copy_memory,
     is_report_due,
 )
+from steadyhelm.loops.outage_walls import OutageWall
 from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, hash_error
 from steadyhelm.loops.patient_retries import RetryPauses
 from steadyhelm.loops.rounds import RoundMemory
@@ -42,12 +42,9 @@ FAILURES_IN_A_ROW: Final = 6
 OUTAGES_OF_LOOP: Final = 8
 
 _SIMILAR_CALL_OVERLAP: Final = 0.4
-_MAX_STEPS_BETWEEN: Final = 8
 _MAX_STEPS_RENAMED: Final = 64
 _MAX_CALLS: Final = 32
 _DIGITS: Final = b"0123456789"
-_DIVERGED: Final = re.compile(r"\b(?:nan|inf)\b", re.IGNORECASE)
-_DECIMAL: Final = re.compile(rb"(?<![\d.])\d{1,9}(?:\.\d{1,12}|[eE]-?\d{1,3})")
 # What a caller reports about its own action is not a failure of the agent.
 _CALLER_EVENTS: Final = frozenset({CALL_REFUSED, GUIDANCE_DELIVERED, NOT_CARRIED_OUT})
 
@@ -76,6 +73,7 @@ class FailureMemory(Struct):
     renamed: dict[int, FailedCall] = field(default_factory=dict)
     falling: FallingNumbers = field(default_factory=FallingNumbers)
     pauses: RetryPauses = field(default_factory=RetryPauses)
+    wall: OutageWall = field(default_factory=OutageWall)
 
     def observe(self, event: TraceEvent) -> LoopMatch | None:
         """Record an event, and return what it fails at again, if anything; the surest of several."""
@@ -133,7 +131,10 @@ class FailureMemory(Struct):
             self._record_progress(step.call_key)
         is_patient = self.pauses.record_failure(step)
         if (outcome.outage or is_patient) and step.kind != "wait":
-            return self._match_outage(step)
+            wall = self.wall.record(step, self.pauses) if outcome.outage else None
+            if wall is not None and self.segment.is_asked(step.event, wall.count):
+                wall = None
+            return self._match_outage(step) or wall
         return self._record_failure(step) if step.is_real_failure else None
 
     def _match_outage(self, step: ToolStep) -> LoopMatch | None:
@@ -164,6 +165,8 @@ class FailureMemory(Struct):
             self._record_renamed_success(step)
         if self.outages:
             self.outages.pop(call_key, None)
+        if self.wall.ids:
+            self.wall.clear()
         if self.calls or self.commands:
             overcome = self.calls.pop(call_key, None)
             self.commands.pop(call_key, None)
@@ -287,9 +290,9 @@ class FailureMemory(Struct):
 
     def _match_error(self, attempt: Attempt, error: str) -> LoopMatch | None:
         named_error = f"{attempt.name} {error}"[:MAX_SAMPLE_CHARS]
-        self.errors = [it for it in self.errors if self.steps - it.last_step <= _MAX_STEPS_BETWEEN]
+        self.errors = [it for it in self.errors if self.steps - it.last_step <= MAX_STEPS_BETWEEN]
         run = self._find_run(named_error) or self._find_echo(attempt, named_error)
-        if run is None or _is_other_setting(run, attempt, error):
+        if run is None or is_other_setting(run, attempt, error):
             self.errors.append(FailureRun.start(attempt, self.steps, self.segment_number, named_error))
             return self._match_any_failure(attempt)
         same_error = self._match_same_error(attempt, run)
@@ -378,17 +381,6 @@ def _keep(failures: dict[int, FailedCall], key: int, failed: FailedCall) -> None
     failures[key] = failed
     if len(failures) > _MAX_CALLS:
         del failures[next(iter(failures))]
-
-
-def _is_other_setting(run: FailureRun, attempt: Attempt, error: str) -> bool:
-    """Return whether a computation diverged with another setting than before: that is a search for one."""
-    if not _DIVERGED.search(error):
-        return False
-    before, now = (_DECIMAL.findall(it) for it in (run.arguments, attempt.arguments))
-    if before == now:
-        return False
-    run.last_step = -_MAX_STEPS_BETWEEN  # what follows is compared with this attempt
-    return True
 
 
 def _match(pattern: str, failures: FailedCall | FailureRun, enough: int, message: str) -> LoopMatch:

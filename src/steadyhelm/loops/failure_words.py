@@ -83,6 +83,20 @@ _DEED_REFUSED: Final = re.compile(
     r"[^a-z0-9]{0,6}(?:[a-z][\w'/-]{0,30} ){0,4}(?:rejected|refused|denied|declined|aborted|blocked|crashed)"
     r"(?:(?:: ?| - | \(| because | due to )(?!\d)\w|[^\w\s]{0,2}\Z)"
 )
+# What hinders is named first, as by "lid open, cannot fire" and "there is no such day, choose another one".
+_REASON_FIRST: Final = re.compile(
+    r"[^\n]{3,120}[,;:.] ?(?:so |it |i |we |and ){0,2}"
+    r"(?:can ?not|can't|could not|couldn't|unable to|will not|won't) "
+    r"(?!(?:answer|be sure|confirm|determine|find|guess|know|locate|recall|see|tell|verify)\b)[a-z]{2,20}"
+    r"(?: [\w'-]{1,20}){0,3}\W{0,3}\Z"
+)
+_NO_SUCH_VALUE: Final = re.compile(
+    r"[^a-z0-9]{0,6}(?:sorry, )?"
+    r"(?:there (?:is|are) no |no such |(?:that|this|it) is (?:not|no) |[^\n.!]{1,60} is not an? )"
+    r"[^\n.!]{1,80}[.!;:,-]{1,2} ?(?:please )?"
+    r"(?:choose|enter|give|name|pick|provide|select|specify|supply|try|use)"
+    r" (?:an?|another|any|one|some|the)\b"
+)
 _REFUSING: Final = re.compile(
     r"\b(?:abort|block|cancel|declin|den[iy]|refus|reject|review|moderat)|_(?:abort|block|reject)"
 )
@@ -153,11 +167,22 @@ def _says_in_words(lowered: str, size: int, name: str, arguments: Any) -> bool:
         _NOT_DONE.match(lowered) is not None
     ):
         return True
+    if size <= _SHORT_CHARS and _says_why_not(lowered):
+        return True
     return (
         ("ed" in head and _may_say_refused(head, size) and _says_refused(lowered, name, arguments))
         or _names_failed_deed(head, lowered)
         or _names_crash(lowered, size, arguments)
     )
+
+
+def _says_why_not(lowered: str) -> bool:
+    """Return whether a short answer names what hinders, then that it could not be done or what to give."""
+    if (
+        "can" in lowered or "could" in lowered or "not " in lowered or "unable" in lowered or "won" in lowered
+    ) and (_REASON_FIRST.match(lowered) is not None):
+        return True
+    return ("no " in lowered or "not " in lowered) and _NO_SUCH_VALUE.match(lowered) is not None
 
 
 def _may_say_refused(head: str, size: int) -> bool:

@@ -1,5 +1,6 @@
 """Calls that failed, one by one and in a row."""
 
+import re
 from typing import Final, Self
 
 from msgspec import Struct, field
@@ -10,6 +11,10 @@ from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, split_words, word_o
 from steadyhelm.loops.outcomes import CallOutcome, hash_error, looks_failed
 from steadyhelm.loops.steps import ToolStep
 
+MAX_STEPS_BETWEEN: Final = 8
+
+_DIVERGED: Final = re.compile(r"\b(?:nan|inf)\b", re.IGNORECASE)
+_DECIMAL: Final = re.compile(rb"(?<![\d.])\d{1,9}(?:\.\d{1,12}|[eE]-?\d{1,3})")
 # Calls with so few words cannot be told apart by them: the error alone counts.
 _MIN_WORDS_TO_COMPARE: Final = 3
 
@@ -116,6 +121,17 @@ class FailureRun(Struct):
             self.error_hash = hash_error(self.error)
             self.error = ""
         return self.error_hash == error_hash
+
+
+def is_other_setting(run: FailureRun, attempt: Attempt, error: str) -> bool:
+    """Return whether a computation diverged with another setting than before: that is a search for one."""
+    if not _DIVERGED.search(error):
+        return False
+    before, now = (_DECIMAL.findall(it) for it in (run.arguments, attempt.arguments))
+    if before == now:
+        return False
+    run.last_step = -MAX_STEPS_BETWEEN  # what follows is compared with this attempt
+    return True
 
 
 def _is_only_said(step: ToolStep) -> bool:

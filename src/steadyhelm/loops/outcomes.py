@@ -7,8 +7,9 @@ from msgspec import Struct
 
 from steadyhelm.events import TraceEvent
 from steadyhelm.fingerprints import encode_canonical, hash_bytes
+from steadyhelm.loops.ages import is_equal_but_age
 from steadyhelm.loops.echoes import is_equal_but_echo
-from steadyhelm.loops.error_words import SIBLING_PHRASE, cut_to_ends, reports_failure
+from steadyhelm.loops.error_words import SIBLING_PHRASE, cut_to_ends, mask_tally, reports_failure
 from steadyhelm.loops.failure_words import is_item, takes_item, tells_failure
 from steadyhelm.loops.measures import find_measures, grade_measures
 from steadyhelm.loops.phrases import Phrases, to_lower
@@ -198,6 +199,12 @@ class CallOutcome(Struct, frozen=True):
             return False  # what is kept of them is equal, so that what is not has changed
         return is_equal_without_noise(self.sample, other.sample)
 
+    def equals_but_age(self, other: "CallOutcome") -> bool:
+        """Return whether another call had the same short outcome but for an age."""
+        if self.failed != other.failed or max(self.size, other.size) > MAX_SAMPLE_CHARS:
+            return False
+        return is_equal_but_age(self.sample, other.sample)
+
     def find_varying_words(self, other: "CallOutcome") -> VaryingWords | None:
         """Return what differs from another outcome if that is nothing but identifiers, else None."""
         if self.failed != other.failed or abs(self.size - other.size) > _MAX_VARYING_CHARS:
@@ -329,6 +336,9 @@ def read_outcome(event: TraceEvent, kind: str = "look") -> CallOutcome:
         failed = reports_failure(lowered) or tells_failure(lowered, size, event.action_name, args, kind)
     if failed and error is None and takes_item(event.action_name, event.input_data) and is_item(output):
         failed = False  # it is the item that failed once
+    if failed and (masked := mask_tally(sample)) != sample:
+        sample, size = masked, size + len(masked) - len(sample)
+        raw = hash_bytes(masked.encode("utf-8", "replace"))
     outage = failed and _is_outage(to_lower(text[:_HEAD_CHARS]))
     return CallOutcome(raw, sample, size, output is not None or error is not None, failed, outage)
 

@@ -64,13 +64,14 @@ class RetryPauses(Struct):
         if before is None:
             return False
         pause_s = at - before[0] - (self.busy_s - before[1])
-        return is_patient_retry(step.outcome, pause_s, has_times=at > before[0], has_replies=self.has_replies)
+        return is_patient_retry(step.outcome, pause_s, has_times=at > before[0], is_pause=self.has_replies)
 
 
-def is_patient_retry(outcome: CallOutcome, pause_s: float, *, has_times: bool, has_replies: bool) -> bool:
+def is_patient_retry(outcome: CallOutcome, pause_s: float, *, has_times: bool, is_pause: bool) -> bool:
     """Return whether a call that failed was tried again after a pause, at what may pass by itself.
 
-    Where it is not known how long replies took, an agent may only have thought.
+    `is_pause` says that the agent paused on purpose. Where it is not known how long replies took, it may only
+    have thought, unless its pauses are exactly even or grow.
 
     What another process holds is tried again sooner, and in a run without times it is taken to pass.
     """
@@ -81,4 +82,4 @@ def is_patient_retry(outcome: CallOutcome, pause_s: float, *, has_times: bool, h
     lowered = to_lower(outcome.sample)
     if _LOCK_PHRASES.occur_in(lowered):
         return True
-    return has_replies and pause_s >= _RETRY_PAUSE_S and _SAME_AGAIN.search(lowered) is None
+    return is_pause and pause_s >= _RETRY_PAUSE_S and _SAME_AGAIN.search(lowered) is None

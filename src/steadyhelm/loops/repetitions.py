@@ -209,9 +209,14 @@ class RepetitionMemory(Struct):
 
     def _is_patient(self, step: ToolStep, seen: RepeatedCall) -> bool:
         """Return whether a call failed again after pauses made on purpose, at what may pass by itself."""
-        times = seen.times
-        return step.outcome.failed and is_patient_retry(
-            step.outcome, times.shortest_s, has_times=times.waited_s > 0, has_replies=self.thinks
+        if not step.outcome.failed:
+            return False
+        times, paused_s = seen.times, seen.times.paused_s
+        return is_patient_retry(
+            step.outcome,
+            max(times.shortest_s, paused_s),
+            has_times=times.waited_s > 0,
+            is_pause=self.thinks or paused_s > 0,
         )
 
     def _is_paced(self, step: ToolStep, seen: RepeatedCall) -> bool:

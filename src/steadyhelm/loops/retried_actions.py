@@ -19,8 +19,10 @@ _MAX_SIZE_DIFFERENCE: Final = 8
 _NEAR_NUMBERS: Final = 2
 
 _VALUE_NAMES: Final = frozenset(
-    {"value", "to", "text", "state", "option", "amount", "level", "target", "choice", "selected", "content"}
-)
+    {"value", "to", "text", "state", "option", "amount", "level", "target", "choice", "selected", "content",
+     "by", "clicks", "delta", "delta_x", "delta_y", "distance", "dx", "dy", "lines", "notches", "pages",
+     "pixels", "px", "scroll_amount", "steps", "ticks"}
+)  # fmt: skip
 # A sentence that the deed was done says nothing of what it led to.
 _ACKNOWLEDGES: Final = re.compile(
     r"(?:\W{0,8}|.{0,60}\b)(?:ok|okay|success\w*|done|true|accepted|added|clicked|created|entered|filled"

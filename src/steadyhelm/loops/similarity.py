@@ -48,6 +48,8 @@ _AUDIENCE: Final = re.compile(
     r"\b\d[\d.,]{0,15}+(?=(?: (?:people|users|others|guests|customers))?(?: (?:are|is|have|currently))*"
     r" (?:online|readers|viewers|viewing|views|visitors|visits|watching)\b)"
     r"|(?<=\bconsole: )\d+"
+    # Where the pointer is on the screen.
+    r"|\b(?:[Cc]ursor|[Mm]ouse|[Pp]ointer)(?: (?:at|position|pos))?\W{1,3}\d{1,5} ?[,x;] ?\d{1,5}\b"
 )
 _STATE_WORDS: Final = frozenset(
     """

@@ -46,6 +46,28 @@ _COUNTED: Final = re.compile(
     r"| (?:runs|iterations|rounds|repetitions|repeats|attempts|trials|samples|passes|cycles|tries"
     r"|measurements|executions)\b)"
 )
+# "Scan each of the twelve bottles": the same deed on each of several equal things.
+_EACH_OF: Final = re.compile(
+    r"\b(?:each|every(?: single)? one|all) (?:one )?of (?:the |these |those |my |our |your )?"
+    rf"(?P<all>{_NUMBER})\b"
+    rf"|\b(?P<number>{_NUMBER}) (?:\w{{2,20}} ){{1,5}}?(?:one by one|one at a time"
+    r"|one after (?:the |an)?other|individually|(?:each )?on (?:its|their) own)\b"
+)
+_EACH_HINTS: Final = (
+    " of ",
+    "one by one",
+    "one at a time",
+    "one after ",
+    "individually",
+    " on its own",
+    " on their own",
+)
+_VERB_OF_ANYTHING: Final = frozenset(
+    """
+    ask call check command do edit exec execute fetch find get invoke list look make open query read request
+    run search show start submit test use view write
+    """.split()  # noqa: SIM905 - so many quoted words read worse
+)
 _UNCOUNTED: Final = re.compile(
     r"\brepeat(?:edly)?\b|\bover and over\b|\bagain and again\b|\b(?:in|on) a loop\b|\bon repeat\b"
     r"|\bback[- ]to[- ]back\b|\bkeep (?:on )?(?!going|working)\w+ing\b"
@@ -124,7 +146,10 @@ def asks_to_wait(text: str) -> bool:
 
 
 class RepetitionRequest(Struct, frozen=True):
-    """What a user asked to be repeated: how often (0 for no number), and the words of the message."""
+    """What a user asked to be repeated: how often (0 for no number), and the words of the message.
+
+    With a number, `text` is the sentence that says what is to be done with each of so many things, if any.
+    """
 
     times: int
     text: str
@@ -132,9 +157,16 @@ class RepetitionRequest(Struct, frozen=True):
     def covers(self, call_text: str, count: int) -> bool:
         """Return whether a call made this often is what was asked for; a few more than asked are let pass."""
         if self.times:
+            if self.text and not self._names_deed(call_text):
+                return False
             return count <= self.times + max(2, self.times // 5)
         words = set(_WORD.findall(self.text))
         return any(word in words for word in _WORD.findall(call_text.lower()) if len(word) > 3)  # noqa: PLR2004
+
+    def _names_deed(self, call_text: str) -> bool:
+        """Return whether a call begins with a verb of the sentence that says something of its own."""
+        verb = _WORD.search(call_text.lower())
+        return verb is not None and verb[0] not in _VERB_OF_ANYTHING and verb[0] in _WORD.findall(self.text)
 
 
 @functools.lru_cache(maxsize=8)
@@ -177,11 +209,24 @@ def read_request(text: str) -> RepetitionRequest | None:
                 times = max(times, _to_times(found["number"]))
     if times:
         return RepetitionRequest(times, "")
+    for_each = _read_each(lowered) if _has_one(lowered, _EACH_HINTS) else None
+    if for_each is not None:
+        return for_each
     if _has_one(lowered, _UNCOUNTED_HINTS):
         for found in _UNCOUNTED.finditer(lowered):
             if _is_order(lowered, found) and not _is_said_once(lowered, found):
                 return RepetitionRequest(0, lowered[max(0, found.start() - 200) : found.end() + 200])
     return None
+
+
+def _read_each(lowered: str) -> RepetitionRequest | None:
+    """Return what is asked for each of so many things."""
+    each = _EACH_OF.search(lowered)
+    if each is None or not _is_order(lowered, each):
+        return None
+    before = _SENTENCE_END.split(lowered[max(0, each.start() - _ORDER_CHARS) : each.start()])[-1]
+    sentence = before + _SENTENCE_END.split(lowered[each.start() : each.end() + _ORDER_CHARS])[0]
+    return RepetitionRequest(_to_times(each["all"] or each["number"]), sentence)
 
 
 def _has_one(lowered: str, hints: tuple[str, ...]) -> bool:

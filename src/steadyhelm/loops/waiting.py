@@ -22,6 +22,9 @@ _STATUS_PAUSE_S: Final = 15.0
 _MAX_PACE_UNEVENNESS: Final = 1.6
 _EVEN_PACES: Final = ((15.0, 1.05), (20.0, 1.15))
 """The shortest pause, and how uneven the pauses may be, of somebody who sleeps: who thinks is less even."""
+_EXACT_UNEVENNESS: Final = 1.03
+_GROWTH: Final = 1.5
+_IDLE_SHARE: Final = 0.8
 _THOUGHT_PACE: Final = (10.0, 1.3)
 """The same where the time spent thinking is known, and no part of the pauses."""
 
@@ -53,7 +56,9 @@ class UsualWaits(Struct):
 class Intervals(Struct):
     """The intervals at which one call was made: the last time, and the shortest and longest pause.
 
-    `busy_s` is how long the run had worked and thought by then: that is no pause.
+    `busy_s` is how long the run had worked and thought by then: that is no pause. `every_s` and `until_s` are
+    the shortest and the longest time from one of these calls to the next, the pause and all; `grows` is
+    whether each pause so far was much longer than the one before, and `latest_s` the latest.
     """
 
     first_at: float
@@ -61,13 +66,22 @@ class Intervals(Struct):
     busy_s: float = 0.0
     shortest_s: float = -1.0
     longest_s: float = 0.0
+    every_s: float = -1.0
+    until_s: float = 0.0
+    latest_s: float = 0.0
+    grows: bool = True
 
     def record(self, at: float, busy_s: float, steps_between: int = 0) -> None:
         """Record that the call was made again, after the run had been busy for so long in all.
 
         An agent that did much else in between has not paused.
         """
-        pause_s = max(0.0, at - self.last_at - (busy_s - self.busy_s))
+        after_s = at - self.last_at
+        self.every_s = after_s if self.every_s < 0 else min(self.every_s, after_s)
+        self.until_s = max(self.until_s, after_s)
+        pause_s = max(0.0, after_s - (busy_s - self.busy_s))
+        self.grows = self.grows and pause_s >= _GROWTH * self.latest_s
+        self.latest_s = pause_s
         if steps_between > _MAX_STEPS_ON_SCHEDULE:
             pause_s = 0.0
         self.shortest_s = pause_s if self.shortest_s < 0 else min(self.shortest_s, pause_s)
@@ -97,6 +111,20 @@ class Intervals(Struct):
         return any(
             self.shortest_s >= least and self.longest_s <= most * self.shortest_s for least, most in paces
         )
+
+    @property
+    def paused_s(self) -> float:
+        """The shortest pause where they are exactly even, or each much longer than the one before; else 0.
+
+        Nobody thinks like that. Two calls alone, with one pause between them, cannot tell.
+        """
+        if self.until_s <= 0.0 or self.last_at - self.first_at <= self.until_s:
+            return 0.0
+        if self.shortest_s >= _IDLE_SHARE * self.every_s and (
+            self.grows or self.until_s <= _EXACT_UNEVENNESS * self.every_s
+        ):
+            return self.every_s  # by the clock, however long each call took
+        return self.shortest_s if self.longest_s <= _EXACT_UNEVENNESS * self.shortest_s else 0.0
 
     @property
     def waited_s(self) -> float:
