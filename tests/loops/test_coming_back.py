@@ -166,6 +166,18 @@ class TestListsBetweenItems:
 
         assert [] == repeated(*steps)
 
+    def test_a_look_for_errors_between_steps(self):
+        """
+        Whoever looks for errors behind each step, and finds none, looks how things stand.
+        """
+        steps = [
+            step
+            for name in MAILS
+            for step in (call("lamp", {"name": name, "set": "off"}, "done"), call("home_errors", {}, []))
+        ]
+
+        assert [] == repeated(*steps)
+
     def test_the_same_steps_in_each_portal(self):
         """
         Log in, open the report, download, log out: each portal needs the same steps.
@@ -305,6 +317,21 @@ class TestHandles:
 
         assert [] == repeated(*steps)
 
+    def test_an_address_that_is_never_cached(self):
+        """
+        A parameter against caches makes no other command of one that fetches an address.
+        """
+        steps = [
+            call(
+                "Bash",
+                {"command": f"curl -s 'https://fx.example/latest?symbols=HUF&_=177028204{n}714'"},
+                "HUF: null",
+            )
+            for n in range(3)
+        ]
+
+        assert [2] == repeated(*steps)
+
 
 class TestActionsBetweenWaits:
     def test_what_a_wait_shows(self):
@@ -322,6 +349,16 @@ class TestActionsBetweenWaits:
 
         assert ["no effect"] == found(*steps)
         assert [7] == repeated(*steps)
+
+    def test_a_page_that_was_waited_for_in_vain(self):
+        """
+        Waits of other lengths, each with the same page behind it, are one wait.
+        """
+        blank = "Screen: blank, a spinner in the middle"
+        waits = [call("wait", {"seconds": 20 + 5 * (n % 4)}, blank) for n in range(26)]
+        steps = [{**it, "timestamp": 1000.0 + 30 * n} for n, it in enumerate(waits)]
+
+        assert [24, 25] == repeated(*steps)
 
     def test_a_page_loaded_again_while_waiting(self):
         """

@@ -78,6 +78,8 @@ class TestTestFailLoop:
             "exit 1",
             "Exit code 2",
             "process exited with status 1",
+            "check failed, status 1",
+            "make: *** [Makefile:12: test] Error 1",
             "CalledProcessError: Command '['pytest', '-q']' returned non-zero exit status 1.",
         ],
     )

@@ -38,10 +38,13 @@ _QUALIFYING_WORDS: Final = frozenset(
 )  # fmt: skip
 _VOLATILE_PARAMETER: Final = re.compile(
     r"(?<=[?&])(?:_|_?ts?|cb|cache_?bust(?:er)?|nonce|rand(?:om)?|attempt|retry|timestamp|sig(?:nature)?|csrf"
-    r"|sid|session(?:_?id)?|expires)=[^&#]*&?",
+    r"|sid|session(?:_?id)?|expires)=[^&#\s\"']*&?",
     re.IGNORECASE,
 )
 """A parameter of an address that says nothing of the page it leads to."""
+_NAMES_OF_ADDRESSES: Final = ("url", *COMMAND_ARGUMENTS)
+_LENGTHS: Final = frozenset({"duration", "minutes", "ms", "seconds", "secs", "time", "timeout"})
+"""How long a tool that only waits is to wait."""
 _VALUE_IN_TEXT: Final = re.compile(
     r"(?:\A|(?<=[\s,;(]))(?:--?)?(?:nonce|cache_?bust(?:er)?|attempt|retry|try|(?:req(?:uest)?|call|trace"
     r"|correlation)[_-]?id|rand(?:om)?|salt|(?:ts|timestamp|now)(?==1[4-9]\d{8}))=[\w.:-]+[,;]?\s{0,9}",
@@ -90,10 +93,15 @@ def _drop_asides(tool: str, args: dict[str, Any], kind: StepKind) -> dict[str, A
             meant = {name: value for name, value in args.items() if name not in asides}
     elif is_handoff(tool) and is_aside(next(iter(args), ""), "look"):
         return {}  # who is handed over to is in the name, and why is no other call
+    elif kind == "wait" and not _LENGTHS.isdisjoint(args):
+        return {}  # however long it waits
     meant = _drop_asides_of_texts(_drop_inner_asides(meant, kind))
-    url = meant.get("url")
-    if isinstance(url, str) and "?" in url and _VOLATILE_PARAMETER.search(url):
-        meant = {**meant, "url": _VOLATILE_PARAMETER.sub("", url)}
+    for name in _NAMES_OF_ADDRESSES:
+        address = meant.get(name)
+        if isinstance(address, str) and "?" in address and "=" in address:
+            named = _VOLATILE_PARAMETER.sub("", address)
+            if named != address:
+                meant = {**meant, name: named}
     return meant
 
 

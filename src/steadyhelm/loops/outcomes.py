@@ -162,6 +162,7 @@ _SUCCESS_AT_START: Final = re.compile(
 _BARE_STATUS: Final = re.compile(
     r"(?s:.{0,400})\breturned non-zero exit status \d{1,3}\W{0,2}\Z"
     r"|\W{0,4}(?:process )?exit(?:ed)?(?: with)?(?: code| status)?\W{0,3}\d{1,3}\W{0,2}\Z"
+    r"|make(?:\[\d\])?: \*{3} \[[^\]\n]{1,80}\] error \d{1,3}\W{0,3}(?:exit status \d{1,3}\W{0,2})?\Z"
     r"|\W{0,4}(?:\w{1,20} ){0,3}failed\W{1,3}(?:with )?(?:exit )?(?:code|status) \d{1,3}\W{0,2}\Z"
 )
 """A failure of which nothing but the exit status is known."""
@@ -267,7 +268,7 @@ class CallOutcome(Struct, frozen=True):
         lowered = to_lower(self.sample)
         return (
             self.failed
-            and ("exit" in lowered or "status" in lowered)
+            and ("exit" in lowered or "status" in lowered or "make" in lowered)
             and _BARE_STATUS.match(lowered) is not None
         )
 

@@ -106,7 +106,7 @@ def identify_call(event: TraceEvent) -> int:
 
 _STATUS_WORDS: Final = frozenset(
     {"status", "health", "healthcheck", "ping", "heartbeat", "list", "pwd", "whoami", "version", "uptime",
-     "time", "date", "state", "info", "log"}
+     "time", "date", "state", "info", "log", "alerts", "errors", "problems"}
 )  # fmt: skip
 _STATUS_COMMANDS: Final = re.compile(
     r"\s*(?:cd [^;&|]+ && )?(?:git (?:status|log|diff|branch|remote)|pwd|ls|dir|whoami|date|ps|df|free"
