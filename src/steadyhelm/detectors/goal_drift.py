@@ -163,8 +163,7 @@ class GoalDrift(Detector):
         tracker, memory = self._tracker, self._memory
         if self._followed is None:
             tracker.observe(event)
-        if tracker.changes != memory.changes:
-            # A new task is never judged against the old goal.
+        if tracker.changes != memory.changes:  # a new task is never judged against the old goal
             memory.changes, memory.recent, memory.is_off = tracker.changes, [], False
             memory.level = self.level = None
             memory.steps.start_new_task()
