@@ -23,7 +23,7 @@ _MAX_PACE_UNEVENNESS: Final = 1.6
 _EVEN_PACES: Final = ((15.0, 1.05), (20.0, 1.15))
 """The shortest pause, and how uneven the pauses may be, of somebody who sleeps: who thinks is less even."""
 _EXACT_UNEVENNESS: Final = 1.03
-_GROWTH: Final = 1.5
+_GROWTH: Final = 1.8
 _IDLE_SHARE: Final = 0.8
 _THOUGHT_PACE: Final = (10.0, 1.3)
 """The same where the time spent thinking is known, and no part of the pauses."""
