@@ -34,7 +34,7 @@ class ActionLoop(LoopDetector):
     """
 
     name = "action_loop"
-    version = 7
+    version = 8
     observed_types = frozenset({TOOL_CALL, USER_MESSAGE, LLM_REQUEST})
     advice = "Change the approach: the same call has kept giving the same answer."
 

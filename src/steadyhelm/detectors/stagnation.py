@@ -157,14 +157,13 @@ class StagnationMemory(Struct):
         if (found is None or found.noticed_only) and not asks_user(step.event.action_name):
             enough = searches or SIMILAR_SEARCHES_OF_LOOP
             found = self.searches.observe(step, enough, is_foreseen=is_foreseen) or found
-        rewritten = self.lists.observe(step)
-        found = self.notes.observe(step) or self.rewordings.observe(step) or found
+        rewritten, reworded = self.lists.observe(step), self.rewordings.observe(step)
+        found = self.notes.observe(step) or reworded or found
         found = self._match_question(step) or rewritten or found
+        lines = self.lines.observe(step)
+        document, computed = self.documents.observe(step), self.computed.observe(step)
         if found is None or found.noticed_only:
-            found = self.lines.observe(step) or found
-        again = self.documents.observe(step) or self.computed.observe(step)
-        if found is None or found.noticed_only:
-            found = again or found
+            found = lines or document or computed or found
         if found is None or self.segment.is_asked(step.event, found.count) or step.event.tool_kind == "batch":
             return None
         return found

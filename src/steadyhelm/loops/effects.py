@@ -79,6 +79,7 @@ class ActionEffects(Struct):
         """Forget everything."""
         self.action = self.retried = None
         self.views.clear()
+        self.shown = ()
 
     def observe(self, step: ToolStep) -> LoopMatch | None:
         """Record a step, and return a match when actions keep changing nothing that is seen."""

@@ -19,11 +19,11 @@ _CRASH_CHARS: Final = 40
 _WORD_IN_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _READING_WORDS: Final = frozenset(
     """
-    agent agents answer ask available availability browse can cat chat check compare consult count
-    delegate describe docs document evaluate exists explain explore fetch find get glob goto grade grep
-    handoff has history inspect is lint list load logs look lookup ls match measure monitor open page peek
-    ping probe query read recall rate scan score search show stat status subagent summarize summary test
-    validate verify view visit
+    agent agents answer ask assess availability available browse can cat chat check classify compare
+    consult count decide delegate describe docs document evaluate exists explain explore fetch find get
+    glob goto grade grep handoff has history inspect is lint list load logs look lookup ls match measure
+    monitor open page peek ping predict probe query rate read recall review scan score screen search show
+    stat status subagent summarize summary test validate verify view visit
     """.split()  # noqa: SIM905 - so many quoted words read worse
 )
 _READING_COMMANDS: Final = frozenset(
@@ -290,7 +290,7 @@ def is_item(output: Any) -> bool:
             return False
         try:
             output = msgspec.json.decode(output)
-        except msgspec.DecodeError:
+        except (msgspec.MsgspecError, RecursionError):
             return False
     return isinstance(output, dict) and not _STATUS_FIELDS.issuperset(output)
 

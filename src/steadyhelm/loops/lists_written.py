@@ -210,7 +210,8 @@ def _read_list(arguments: Any) -> ReadList | None:
 
 def _read_value(name: str, value: Any, read: ReadList, depth: int) -> None:
     """Add what a value holds: of texts in lists and lines of a text the items, of others the target."""
-    if depth > _MAX_DEPTH or name.lower() in _IDLE_FIELDS:
+    # Beside a list an id or a day says whose list it is; within it they number the items.
+    if depth > _MAX_DEPTH or (depth > 1 and name.lower() in _IDLE_FIELDS):
         return
     if isinstance(value, dict):
         for key, inner in value.items():

@@ -77,6 +77,7 @@ class Note(Struct):
     event_id: str
     at: float
     is_exact: bool
+    seq: int = -1
 
     @classmethod
     def from_step(cls, step: ToolStep) -> Self | None:
@@ -99,7 +100,9 @@ class Note(Struct):
         # A deed is told that it was done; a question that is put as a message has an answer of its own.
         answer = "" if step.kind == "work" else mask_numbers(mask_noise(outcome.sample))
         target = hash_call(tool, encode_canonical(beside))
-        return cls(target, text[:_MAX_TEXT_CHARS], answer, event.event_id, event.timestamp, is_exact)
+        return cls(
+            target, text[:_MAX_TEXT_CHARS], answer, event.event_id, event.timestamp, is_exact, event.seq
+        )
 
     def repeats(self, other: "Note") -> bool:
         """Return whether this note says what another says."""
@@ -136,7 +139,7 @@ class NoteMemory(Struct):
             self.notes[-1].target != note.target or note.at - self.notes[-1].at > _MAX_PAUSE_S
         ):
             self.clear()  # something else, or a reminder after a while
-        similar = [it for it in self.notes if it.repeats(note)]
+        similar = [it for it in self.notes if step.has_seen(it.seq) and it.repeats(note)]
         self.notes = [*self.notes, note][-_MAX_KEPT:]
         count = len(similar) + 1
         if count < SAME_NOTES_OF_LOOP or _is_batch([*(it.text for it in similar), note.text]):

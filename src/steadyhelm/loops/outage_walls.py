@@ -9,6 +9,7 @@ from steadyhelm.loops.outcomes import hash_error
 from steadyhelm.loops.patient_retries import RetryPauses
 from steadyhelm.loops.steps import ToolStep
 
+_MAX_CALLS: Final = 64
 CALLS_OF_LOOP: Final = 8
 
 _PAUSE_S: Final = 3.0
@@ -22,6 +23,7 @@ class OutageWall(Struct):
     """
 
     error: int = 0
+    count: int = 0
     calls: list[int] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
     last_seq: int = 0
@@ -30,6 +32,7 @@ class OutageWall(Struct):
 
     def clear(self) -> None:
         """Forget the calls: one succeeded."""
+        self.count = 0
         self.calls.clear()
         self.ids.clear()
 
@@ -46,9 +49,10 @@ class OutageWall(Struct):
         self.busy_s = pauses.busy_s
         if step.call_key in self.calls:
             return None
-        self.calls.append(step.call_key)
+        self.count += 1
+        self.calls = [*self.calls, step.call_key][-_MAX_CALLS:]
         self.ids = [*self.ids, event.event_id][-MAX_EVIDENCE_IDS:]
-        count = len(self.calls)
+        count = self.count
         if not is_report_due(count, CALLS_OF_LOOP):
             return None
         return LoopMatch(

@@ -151,7 +151,8 @@ _FAILURE_COUNTS: Final = re.compile(
 _ERROR_FIELDS: Final = frozenset({"error", "error_message", "errors"})
 _FINAL_STATE: Final = re.compile(
     r"\b(?:status|state|conclusion|phase|result)\W{1,6}(?:fail(?:ed|ure)|error|cancell?ed|expired|complete|succe"
-    r"|finished|done|closed|rejected|aborted|terminated|timed_out|merged|denied|declined|refused|approved"
+    r"|finished|done|closed|rejected|aborted|terminated|timed_out|stopped|ended|killed|crashed|exited"
+    r"|deleted|halted|merged|denied|declined|refused|approved"
     r"|accepted|resolved|delivered|archived|withdrawn)"
 )
 """A state that does not change any more."""

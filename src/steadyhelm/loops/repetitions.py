@@ -185,7 +185,8 @@ class RepetitionMemory(Struct):
         if found is None or not shows_target(step.outcome):
             return step
         key, handles = found
-        first = self.handles.setdefault(key, step.call_key)
+        first = self.handles.pop(key, step.call_key)
+        self.handles[key] = first  # the latest is kept for longest
         same = step.as_call(first, drop_from_outcome(step.outcome, handles))
         if len(self.handles) > _MAX_HANDLES:
             del self.handles[next(iter(self.handles))]

@@ -135,6 +135,8 @@ class RewordingMemory(Struct):
         count = len(same) + 1
         if count < SAME_HELP_OF_LOOP or gets_further(answer, [it.answer for it in same]):
             return None
+        if names_one_thing_each([list_content_words(it) for it in (*(it.task for it in same), task)]):
+            return None  # one task about another thing each time
         return LoopMatch(
             pattern="same help",
             count=count,

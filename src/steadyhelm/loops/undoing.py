@@ -27,10 +27,10 @@ _UNDOING: Final = frozenset(
 )
 _SETTING_UP: Final = frozenset(
     """
-    add allocate apply assign attach book branch build checkout claim clone connect copy create createdb
-    deploy draft enable enroll generate hold import init insert install invite issue join launch lease login
-    make mkdir mktemp mount new open order post prepare propose provision publish put register rent request
-    reserve run save schedule setup spawn stage start submit subscribe switch unpack unzip up upload useradd
+    add allocate apply assign book branch build checkout claim clone copy create createdb
+    deploy draft enroll generate hold import init insert install invite issue launch lease
+    make mkdir mktemp new open order post prepare propose provision publish put register rent request
+    reserve run save schedule setup spawn stage submit subscribe switch unpack unzip up upload useradd
     venv virtualenv write
     """.split()  # noqa: SIM905 - the same
 )
