@@ -10,7 +10,8 @@ class FailingLoop(LoopDetector):
 
     A test that fails with the same error however much is edited counts too, from the fourth time on, and so
     do rounds in which something is set up and taken down again, or refused, under a fresh name each time.
-    An outage (a rate limit, a timeout) does not count, and neither does waiting.
+    An outage (a rate limit, a timeout) counts from the eighth time on, for one call or for different ones in
+    a row. Waiting does not count.
 
     >>> fired_at(FailingLoop(), "..xxxx")  # . fine  x failed
     [4]

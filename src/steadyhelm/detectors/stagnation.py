@@ -91,7 +91,7 @@ class RepeatedAnswer(Struct):
 class StagnationMemory(Struct):
     """The latest answer of the tool in use, and the searches, delegations and plans of this segment.
 
-    Notes are new work themselves, and outlast the segment.
+    Notes and lists are new work themselves, and outlast the segment.
     """
 
     segment: SegmentTracker = field(default_factory=SegmentTracker)
@@ -223,7 +223,7 @@ class Stagnation(LoopDetector):
     and one list under other page numbers are no other things, and lines of a file read before are not new.
     A task delegated, and a plan written, four times in other words to the same end count too, and so does a
     list whose items are written four times, whatever their order.
-    Waiting and work done do not count.
+    Waiting does not count, and of work done only notes, messages and lists do.
 
     Args:
         same_answers: Equal answers to other questions from which it is a loop; None for the usual numbers.

@@ -1,6 +1,6 @@
 """Tell a list that is looked at again between its items from a look that only repeats.
 
-Whoever opens one item after another comes back to the list each time, and closes what was opened.
+An agent that opens one item after another returns to the list each time, and closes what it opened.
 """
 
 import re

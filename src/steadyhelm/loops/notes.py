@@ -112,10 +112,14 @@ class Note(Struct):
             return False
         one, two = _list_words(self.text), _list_words(other.text)
         if one == two and (one or not self.is_exact):
-            return not name_different_things(list_names(self.text), list_names(other.text))
+            return not name_different_things(
+                list_capitalised_names(self.text), list_capitalised_names(other.text)
+            )
         if self.is_exact or content_overlap(one, two) < _SIMILAR_NOTE:
             return False
-        return not name_different_things(list_names(self.text), list_names(other.text))
+        return not name_different_things(
+            list_capitalised_names(self.text), list_capitalised_names(other.text)
+        )
 
 
 class NoteMemory(Struct):
@@ -228,10 +232,10 @@ def _list_words(text: str) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=16)
-def list_names(text: str) -> frozenset[str]:
+def list_capitalised_names(text: str) -> frozenset[str]:
     """Return the names in a text: words with a capital that begin no sentence.
 
-    >>> sorted(list_names("Dear Xenia, the parcel from Oslo is late. Please wait."))
+    >>> sorted(list_capitalised_names("Dear Xenia, the parcel from Oslo is late. Please wait."))
     ['oslo', 'xenia']
     """
     inside = _SENTENCE_START.sub(" ", text)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
+from steadyhelm.loops.call_arguments import COMMAND_ARGUMENTS
 from steadyhelm.loops.loop_detector import MAX_EVIDENCE_IDS, LoopMatch, is_report_due
 from steadyhelm.loops.outcomes import MAX_SAMPLE_CHARS, CallOutcome
 from steadyhelm.loops.questions import says_nothing, says_refused
@@ -43,7 +44,6 @@ _NAMES_ONE_THING: Final = re.compile(r"(?=.*[a-z])(?=.*\d).{4}|.*[a-z@]/|.*/[a-z
 _PROGRAM: Final = re.compile(r"(?:.*/)?(?:bash|java|node|perl|php|pip|pypy|python|ruby|sh)[\d.-]*\Z")
 _LONG_WORD: Final = re.compile(r"[^\W\d_]{7,}\Z")
 _GOES_THERE: Final = re.compile(r"\s{0,9}cd [^;&|]{1,80}&& ?")
-_COMMAND_NAMES: Final = ("command", "cmd")
 # Arguments that say how much of a thing is asked for, not which thing.
 _SIZE_NAMES: Final = re.compile(
     r"(?i)(?:.*[_-])?(?:max|num|limit|lines?|range|offset|start|end|count|depth|size|chars|length|page|top"
@@ -223,7 +223,7 @@ def _iterate_words(name: str, value: Any) -> Iterator[str]:
         for one in value:
             yield from _iterate_words(name, one)
     elif isinstance(value, str):
-        is_command = name in _COMMAND_NAMES
+        is_command = name in COMMAND_ARGUMENTS
         for found in _WORD.findall(value.lower()):
             word = _normalize_word(found)
             if word and not word.startswith("-") and not (is_command and _SMALL_NUMBER.match(word)):
@@ -272,7 +272,7 @@ def _name_form(tool: str, arguments: bytes) -> str:
         return tool
     if not isinstance(read, dict):
         return tool
-    command = next((read[it] for it in _COMMAND_NAMES if isinstance(read.get(it), str)), None)
+    command = next((read[it] for it in COMMAND_ARGUMENTS if isinstance(read.get(it), str)), None)
     if command is None:
         return f"{tool} {' '.join(sorted(read))}"
     return f"{tool} {' '.join(_GOES_THERE.sub('', command).split(None, 1)[:1])}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from steadyhelm.loops.content_words import content_overlap, list_content_words
-from steadyhelm.loops.notes import list_names
+from steadyhelm.loops.notes import list_capitalised_names
 from steadyhelm.loops.similarity import find_slot, name_different_things
 
 SAME_HELP_OF_LOOP: Final = 5
@@ -121,7 +121,9 @@ def _is_other_value(task: str, before: str) -> bool:
 
 def _name_others(one: str, other: str) -> bool:
     """Return whether two texts name other people, places or numbers."""
-    return name_other_numbers(one, other) or name_different_things(list_names(one), list_names(other))
+    return name_other_numbers(one, other) or name_different_things(
+        list_capitalised_names(one), list_capitalised_names(other)
+    )
 
 
 def name_other_numbers(one: str, other: str) -> bool:

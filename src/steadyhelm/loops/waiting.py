@@ -21,7 +21,7 @@ _TOLD_PAUSE_S: Final = 3.0
 _STATUS_PAUSE_S: Final = 15.0
 _MAX_PACE_UNEVENNESS: Final = 1.6
 _EVEN_PACES: Final = ((15.0, 1.05), (20.0, 1.15))
-"""The shortest pause, and how uneven the pauses may be, of somebody who sleeps: who thinks is less even."""
+"""The shortest pause, and how uneven the pauses may be, of an agent that sleeps: thinking is less even."""
 _EXACT_UNEVENNESS: Final = 1.03
 _GROWTH: Final = 1.8
 _IDLE_SHARE: Final = 0.8
@@ -103,7 +103,7 @@ class Intervals(Struct):
         return self.shortest_s >= least_s and self.longest_s <= _MAX_PACE_UNEVENNESS * self.shortest_s
 
     def is_even(self, *, thinks: bool) -> bool:
-        """Return whether the pauses are those of somebody who sleeps in between.
+        """Return whether the pauses are those of an agent that sleeps in between.
 
         `thinks` says that the time spent thinking is known.
         """
@@ -116,7 +116,7 @@ class Intervals(Struct):
     def paused_s(self) -> float:
         """The shortest pause where they are exactly even, or each much longer than the one before; else 0.
 
-        Nobody thinks like that. Two calls alone, with one pause between them, cannot tell.
+        Thinking does not take such times. Two calls alone, with one pause between them, cannot tell.
         """
         if self.until_s <= 0.0 or self.last_at - self.first_at <= self.until_s:
             return 0.0
